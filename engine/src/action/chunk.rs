@@ -1,4 +1,4 @@
-//! What a step's code adds to the output stream of its plan while it runs.
+//! Chunks that a step's code adds to the output stream of its plan while it runs.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::payload::Payload;
 use crate::run::chunks_soon;
 use crate::time::Time;
 
-/// What a call has said and its plan has not taken.
+/// Chunks of a call that its plan has not taken yet.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     lines: VecDeque<ChunkLine>,
@@ -57,19 +57,20 @@ impl CancelFlag {
 }
 
 impl<A: Action> StepContext<A> {
-    /// Adds a chunk to the output stream of the plan: a line of a log, a part of a long answer. It is
-    /// durable a moment later, and at the latest when the end of this call is; while the call goes on and
-    /// after, [`PlanHandle::chunks`](crate::PlanHandle::chunks) reads it. `kind` says to readers what it
-    /// is. A later attempt of the step adds to what is there: each chunk knows its attempt.
+    /// Adds a chunk to the output stream of the plan: a line of a log, a part of a long answer. It
+    /// is durable a moment later, and at the latest when the end of this call is; while the call
+    /// goes on and after, [`PlanHandle::chunks`](crate::PlanHandle::chunks) reads it. `kind` is for
+    /// readers. A later attempt of the step appends further chunks: each chunk has the number of
+    /// its attempt.
     ///
-    /// Cost: what is written while a commit is under way goes into one entry with the next. A growing
-    /// output is written whole at each end of a call; a chunk is written once.
+    /// Cost: chunks added during a commit go into one entry with the next. A growing output is
+    /// written in full at each end of a call; a chunk is written once.
     ///
     /// # Errors
     ///
-    /// It cannot be written as JSON; it is longer than [`CHUNK_BYTES_MAX`]; the plan has more than about
-    /// [`CHUNKS_BYTES_MAX`] of them; or [`CHUNKS_WAITING_BYTES_MAX`] of this call wait for the disk. It was
-    /// not added then.
+    /// The chunk cannot be written as JSON; it is longer than [`CHUNK_BYTES_MAX`]; the plan has
+    /// more than about [`CHUNKS_BYTES_MAX`] of them; or [`CHUNKS_WAITING_BYTES_MAX`] of this call
+    /// wait for the disk. In these cases it is not added.
     ///
     /// ```
     /// use turnwheel_engine::{

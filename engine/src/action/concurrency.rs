@@ -1,12 +1,13 @@
-//! How many steps of an action may run at once.
+//! Limits of concurrent steps of an action.
 
 use std::fmt;
 
-/// How many run steps with equal keys may run their code at once, in all queues of a world.
+/// Maximum number of run steps with equal keys that run their code at once, in all queues of a
+/// world.
 ///
-/// Keys are shared by all actions: two actions that must not touch the same thing at once use the same
-/// key for it, and others begin theirs with a name of their own. A step that waits for an event or a
-/// timer runs no code and does not count.
+/// Keys are shared by all actions: two actions that must not touch the same resource at once use
+/// the same key, and others begin theirs with a prefix of their own. A step that waits for an event
+/// or a timer runs no code and does not count.
 ///
 /// ```
 /// use turnwheel_engine::Concurrency;

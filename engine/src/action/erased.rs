@@ -1,4 +1,4 @@
-//! Actions without their types: what the engine keeps and calls.
+//! Actions without their types, as the engine keeps and calls them.
 
 use std::future::Future;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -18,7 +18,7 @@ use crate::payload::Payload;
 use crate::plan::{plan_root, Planned};
 use crate::time::Time;
 
-/// Which code of an action is called.
+/// Function of an action that is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallKind {
     Run,
@@ -35,7 +35,7 @@ pub(crate) struct Call {
     pub(crate) output: Payload,
 }
 
-/// How a call of a step's code ended.
+/// End of a call of a step's code.
 #[derive(Debug)]
 pub(crate) struct Returned {
     pub(crate) result: Result<Next, ActionError>,
@@ -322,7 +322,7 @@ fn unfit(action: &str, what: &str, error: &dyn std::fmt::Display) -> ActionError
     ActionError::new("unfit", format!("the stored {what} of «{action}» {error}"))
 }
 
-/// What a call comes to: its output is kept whether it ended well or not.
+/// Result of a call: its output is kept whether it succeeded or not.
 pub(super) fn finish<A: Action>(
     call: &Call,
     step: StepContext<A>,

@@ -13,7 +13,7 @@ use crate::payload::Payload;
 use crate::run::beat_soon;
 use crate::time::Time;
 
-/// What is said between code that runs and its plan: that it is to end, and that it lives.
+/// Signals between running code and its plan: the request to end, and heartbeats.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CancelFlag(pub(super) Arc<Mutex<Signals>>);
 
@@ -103,12 +103,12 @@ impl<A: Action> StepContext<A> {
         Ok(())
     }
 
-    /// What the last sign of life said that is recorded, of this or an earlier call of the step, from its
+    /// Details of the last recorded heartbeat, of this or an earlier call of the step, from its
     /// code or from [outside](crate::World::heartbeat).
     ///
     /// # Errors
     ///
-    /// There is one and it cannot be understood as this type.
+    /// The details cannot be read as this type.
     pub fn last_heartbeat<D: DeserializeOwned>(&self) -> Result<Option<D>, ActionError> {
         Ok(self.facts.beat.as_ref().map(Payload::read).transpose()?)
     }

@@ -8,7 +8,7 @@ use crate::payload::Payload;
 use crate::plan::{PlanResult, PlanState};
 use crate::time::Time;
 
-/// Which changes of a plan a hook is told.
+/// Changes of a plan that a hook receives.
 ///
 /// ```
 /// use turnwheel_engine::On;
@@ -23,21 +23,21 @@ impl On {
     pub const NOTHING: Self = Self(0);
     /// The plan has come into being.
     pub const PENDING: Self = Self(1);
-    /// It is to be planned later.
+    /// Scheduled for later.
     pub const SCHEDULED: Self = Self(1 << 1);
-    /// It is planned now.
+    /// Planning has begun.
     pub const PLANNING: Self = Self(1 << 2);
-    /// It is planned.
+    /// Planned.
     pub const PLANNED: Self = Self(1 << 3);
     /// It runs, or goes on.
     pub const RUNNING: Self = Self(1 << 4);
-    /// It is paused.
+    /// Paused.
     pub const PAUSED: Self = Self(1 << 5);
-    /// It is over.
+    /// Stopped.
     pub const STOPPED: Self = Self(1 << 6);
-    /// It is over, and all its steps have ended well.
+    /// Stopped, and all its steps have succeeded.
     pub const SUCCESS: Self = Self(1 << 7);
-    /// It is over with another result: an error, a step left out, cancelled, taken back, halted.
+    /// Stopped with another result: an error, a skipped step, cancelled, reverted, halted.
     pub const FAILURE: Self = Self(1 << 8);
     /// All states; success and failure are none.
     pub const STATES: Self = Self((1 << 7) - 1);
@@ -74,7 +74,7 @@ impl On {
         }
     }
 
-    /// What a result at the end of a plan counts as.
+    /// The flag for a result at the end of a plan.
     pub(crate) const fn result(result: PlanResult) -> Self {
         match result {
             PlanResult::Success => Self::SUCCESS,
@@ -111,14 +111,14 @@ impl fmt::Debug for On {
     }
 }
 
-/// What a hook is told.
+/// A change of a plan, for hooks.
 #[derive(Clone, Debug)]
 pub struct Change {
     /// The plan.
     pub plan: PlanId,
-    /// What it is called.
+    /// Its label.
     pub label: String,
-    /// What has happened: one change.
+    /// The change.
     pub on: On,
     /// When.
     pub at: Time,
@@ -145,7 +145,7 @@ impl Change {
     ///
     /// # Errors
     ///
-    /// It is not such a value.
+    /// It is not a value of this type.
     pub fn input<T: serde::de::DeserializeOwned>(&self) -> Result<T, ActionError> {
         Ok(self.input.read()?)
     }

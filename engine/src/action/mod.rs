@@ -1,11 +1,11 @@
-//! Actions: what plans are made of.
+//! Actions: the parts of plans.
 //!
-//! An action is a value that is registered with a [`World`](crate::World) under its name, and has up
-//! to three phases. *Plan* runs in the thread that triggers, and says which steps there are. *Run*
-//! does the work, at the same time as other steps. *Finalize* runs when all run steps have ended well,
+//! An action is a value that is registered with a [`World`](crate::World) under its name, and has
+//! up to three phases. *Plan* runs in the thread that triggers, and creates the steps. *Run* does
+//! the work, at the same time as other steps. *Finalize* runs when all run steps have ended well,
 //! one after the other in the order of planning.
 //!
-//! Which phases an action has is a type, [`Action::Phases`], so that forgetting to implement one does
+//! The phases of an action are a type, [`Action::Phases`], so that a missing implementation does
 //! not compile:
 //!
 //! | `Phases` | implement |
@@ -13,11 +13,11 @@
 //! | `()` | nothing more: the action only plans others |
 //! | [`Runs`] | [`Run`]: a function that may block, called on the blocking pool in a place of its queue |
 //! | [`RunsAsync`] | [`RunAsync`]: an `async fn`, called on the world's workers |
-//! | [`Polls`] | [`Polling`]: starts something outside and asks for it again and again |
-//! | [`PollsTogether`] | [`PollAll`]: the same, and many steps are asked about in one call |
+//! | [`Polls`] | [`Polling`]: starts external work and polls it |
+//! | [`PollsTogether`] | [`PollAll`]: the same, and one call polls many steps |
 //! | [`Finalizes`] | [`Finalize`] |
-//! | [`Reverts`] | [`Revert`]: takes back what run has done |
-//! | `(Runs, Finalizes)`, `(RunsAsync, Reverts)`, `(Runs, Finalizes, Reverts)` … | all that are named |
+//! | [`Reverts`] | [`Revert`]: undoes the work of run |
+//! | `(Runs, Finalizes)`, `(RunsAsync, Reverts)`, `(Runs, Finalizes, Reverts)` … | all that are listed |
 
 mod chunk;
 mod concurrency;
@@ -112,13 +112,13 @@ pub trait Action: Sized + Send + Sync + 'static {
     /// Rises when the meaning of input or output changes.
     const VERSION: u32 = 1;
 
-    /// What it is given. Fields of type [`Input<T>`](crate::Input) can also be outputs of others.
+    /// Type of its input. Fields of type [`Input<T>`](crate::Input) can also be outputs of others.
     type Input: Serialize + DeserializeOwned + Send + 'static;
 
-    /// What it gives. It is stored whenever its code has ended, and is there again the next time.
+    /// Type of its output. It is stored whenever its code has ended, and passed to the next call.
     type Output: Serialize + DeserializeOwned + Default + Send + 'static;
 
-    /// Which phases it has besides planning.
+    /// Its phases besides planning.
     type Phases: Phases<Self>;
 
     /// Plans: adds its own steps and those of other actions. By default just its own, with the input
@@ -147,8 +147,8 @@ pub trait Action: Sized + Send + Sync + 'static {
         None
     }
 
-    /// How many of its run steps with equal keys may run their code at once, in the whole world: by
-    /// default any number.
+    /// Limit of its run steps with equal keys that run their code at once, in the entire world:
+    /// none by default.
     fn concurrency(&self) -> Concurrency<Self::Input> {
         Concurrency::any()
     }
@@ -197,31 +197,31 @@ pub trait Action: Sized + Send + Sync + 'static {
         true
     }
 
-    /// How long an attempt of its run step may take, waiting included; then it has failed. By default
-    /// as long as it wants.
+    /// Time limit of an attempt of its run step, waiting included; after it the attempt has failed.
+    /// None by default.
     fn limit(&self) -> Option<Duration> {
         None
     }
 
-    /// How long its run step may be silent, while its code runs and while it is suspended: its calls and
-    /// their ends are signs of life, and so are [`StepContext::heartbeat`] and
-    /// [`World::heartbeat`](crate::World::heartbeat). After that the attempt is over as an
-    /// [interrupted](Action::on_interrupt) one, and the next one is
-    /// [told](StepContext::last_heartbeat) the last details. By default as long as it wants.
+    /// Maximum time between heartbeats of its run step, while its code runs and while it is
+    /// suspended. Begins and ends of calls count as heartbeats, and so do
+    /// [`StepContext::heartbeat`] and [`World::heartbeat`](crate::World::heartbeat). After that the
+    /// attempt is over as an [interrupted](Action::on_interrupt) one, and the next one gets [the
+    /// last details](StepContext::last_heartbeat). No limit by default.
     ///
-    /// A step that waits for a place in a queue, or for plans that it has asked for, need not say
-    /// anything. While there was no world nobody could hear it: its time begins anew with each.
+    /// A step that waits for a place in a queue, or for its sub-plans, needs no heartbeats. Its
+    /// time begins anew with each world, since without one heartbeats cannot arrive.
     fn heartbeat(&self) -> Option<Duration> {
         None
     }
 
-    /// What it suggests for the plan when a step of its own has failed for good.
+    /// Suggests what to do with the plan after a final failure of one of its own steps.
     fn rescue(&self, error: &ActionError) -> Rescue {
         let _ = error;
         Rescue::Pause
     }
 
-    /// What it makes of the suggestion of an action that it has planned.
+    /// Decides about the suggestion of an action that it has planned.
     fn rescue_of_planned(&self, action: &str, suggested: Rescue) -> Rescue {
         let _ = action;
         suggested
@@ -259,7 +259,7 @@ pub trait Action: Sized + Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// What becomes of its run step when the world went away while it ran, or when it was
+    /// Treatment of its run step if the world ended while it ran, or if it was
     /// [silent](Action::heartbeat) for too long.
     fn on_interrupt(&self) -> OnInterrupt {
         OnInterrupt::RunAgain
@@ -272,7 +272,7 @@ pub trait Action: Sized + Send + Sync + 'static {
         false
     }
 
-    /// Which changes of a plan that has this action it is [told](Action::changed) of.
+    /// Changes of a plan with this action for which [`changed`](Action::changed) is called.
     const HOOKS: On = On::NOTHING;
 
     /// Told of a change of the plan, for each action of the plan once: after the change is durable, on
@@ -318,21 +318,21 @@ pub trait Action: Sized + Send + Sync + 'static {
 
 /// The run phase of an action that may block.
 pub trait Run: Action {
-    /// Does the work. Called again after each event, failure or crash; [`StepContext`] tells which.
+    /// Does the work. Called again after each event, failure or crash; see [`StepContext::cause`].
     ///
     /// # Errors
     ///
-    /// The step fails; what becomes of the plan its retry and rescue policies say.
+    /// The step fails; its retry and rescue policies decide about the plan.
     fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError>;
 }
 
 /// The run phase of an action that waits without holding a thread.
 pub trait RunAsync: Action {
-    /// Does the work. Called again after each event, failure or crash; [`StepContext`] tells which.
+    /// Does the work. Called again after each event, failure or crash; see [`StepContext::cause`].
     ///
     /// # Errors
     ///
-    /// The step fails; what becomes of the plan its retry and rescue policies say.
+    /// The step fails; its retry and rescue policies decide about the plan.
     fn run(
         &self,
         step: &mut StepContext<Self>,
@@ -354,8 +354,8 @@ pub trait Finalize: Action {
 /// Salem, 1987).
 pub trait Revert: Action {
     /// Undoes it; the input and output are those of the run phase, which has ended well, or has
-    /// [failed](StepContext::failure) and may have had its effect. It must be idempotent: after a crash it
-    /// is called again. What it writes to the output is not kept.
+    /// [failed](StepContext::failure) and may have had its effect. It must be idempotent: after a
+    /// crash it is called again. Its changes of the output are not kept.
     ///
     /// # Errors
     ///
@@ -364,8 +364,8 @@ pub trait Revert: Action {
     fn revert(&self, step: &mut StepContext<Self>) -> Result<(), ActionError>;
 }
 
-/// What a panic said.
-/// The payload is dropped here: a destructor of it that panics as well must not end what caught it.
+/// The message of a panic. The payload is dropped here: a destructor that panics as well must not
+/// unwind into the caller.
 pub(crate) fn panic_message(panic: Box<dyn Any + Send>) -> String {
     let text = if let Some(text) = panic.downcast_ref::<&str>() {
         (*text).to_owned()
@@ -382,7 +382,7 @@ pub(crate) fn panic_message(panic: Box<dyn Any + Send>) -> String {
 pub(crate) fn drop_quietly<T>(value: T) {
     let dropped = catch_unwind(AssertUnwindSafe(|| drop(value)));
     if let Err(panic) = dropped {
-        // Its own destructor may panic again, without an end: it is not run.
+        // Its own destructor may panic again, and so on: it is not run.
         std::mem::forget(panic);
         tracing::warn!("a destructor of a value of a step panics");
     }

@@ -1,4 +1,4 @@
-//! Which phases an action has, as types.
+//! Phases of an action, as types.
 
 use std::sync::Arc;
 
@@ -33,14 +33,14 @@ pub enum PollsTogether {}
 #[derive(Debug)]
 pub enum Finalizes {}
 
-/// What the action has done can be taken back: [`Revert`].
+/// The work of the action can be undone: [`Revert`].
 #[derive(Debug)]
 pub enum Reverts {}
 
 pub(crate) mod sealed {
     use super::{Action, Arc, Begun, Call, Returned};
 
-    /// What the engine calls.
+    /// The functions that the engine calls.
     #[expect(unnameable_types, reason = "it is sealed")]
     pub trait Sealed<A: Action> {
         const RUNS: bool = false;

@@ -1,4 +1,4 @@
-//! What is done about failures: tried again, left to a person, skipped, ended, taken back.
+//! Policies for failures: retry, leave to an operator, skip, end, revert.
 
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ impl RetryPolicy {
     }
 }
 
-/// What becomes of a plan when a step has failed for good and nothing else is under way.
+/// Treatment of a plan when a step has failed for good and no other step is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Rescue {
@@ -94,7 +94,7 @@ pub enum Rescue {
     Pause,
     /// Leave the step out, with those that need its output, and go on.
     Skip,
-    /// Stop; what has not begun stays so.
+    /// Stop; steps that have not begun stay so.
     Fail,
     /// Take back what was done, in reverse order, and stop: the steps that have ended well, and those
     /// whose code was called and failed, unless their actions
@@ -112,18 +112,18 @@ impl Rescue {
         }
     }
 
-    /// What several suggestions come to: what all say, or a pause if they differ.
+    /// Combines several suggestions: the common one, or a pause if they differ.
     pub(crate) fn combine(suggestions: impl IntoIterator<Item = Self>) -> Option<Self> {
         suggestions.into_iter().reduce(|one, other| if one == other { one } else { Self::Pause })
     }
 }
 
-/// What becomes of a step that ran when its world went away, or that was
-/// [silent](crate::Action::heartbeat) for too long: it may or may not have had its effect.
+/// Treatment of a step that was running when its world ended, or that was
+/// [silent](crate::Action::heartbeat) for too long: its effect is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnInterrupt {
-    /// It is called again, told that it is a further attempt, with the same idempotency key. One that was
+    /// It is called again, as a further attempt, with the same idempotency key. A step that was
     /// silent [too often](crate::limits::SILENCES_MAX) has failed.
     RunAgain,
     /// It has failed, and the plan's rescue decides.
@@ -136,8 +136,8 @@ pub enum OnInterrupt {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Cause {
-    /// It is the step's turn, or its first call is tried again after a failure or a crash. A later
-    /// call that is tried again has the cause that it had before, with the same event.
+    /// First call of the step, or its repetition after a failure or a crash. A later call that is
+    /// repeated keeps its cause, with the same event.
     #[default]
     Turn,
     /// An event has come: [`StepContext::event`](crate::StepContext::event).

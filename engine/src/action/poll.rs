@@ -30,16 +30,16 @@ pub(super) fn default_pause(polls: u32) -> Duration {
     PAUSES[at.min(PAUSES.len() - 1)]
 }
 
-/// What an action that polls keeps in its output.
+/// State of a polling action in its output.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Polled<T> {
-    /// What was started outside, as it was seen last; `None` before.
+    /// The external work as it was last seen; `None` before.
     pub task: Option<T>,
     /// Polls so far.
     pub polls: u32,
-    /// Those that failed.
+    /// Failed polls.
     pub failed: u32,
-    /// Those that failed since the last good one.
+    /// Failed polls since the last successful one.
     pub failed_in_a_row: u32,
 }
 
@@ -52,9 +52,9 @@ impl<T> Default for Polled<T> {
 /// Whether what is polled is done.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Poll {
-    /// It is.
+    /// The work is done.
     Done,
-    /// It is not; how far it is, from 0 to 1, if that is known.
+    /// The work is not done; its progress from 0 to 1, if known.
     Pending(Option<f64>),
 }
 
@@ -101,10 +101,10 @@ pub enum Poll {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Polling: Action {
-    /// What is known of the thing outside, for instance the id of a job.
+    /// Description of the external work, for instance the id of a job.
     type Task: Serialize + DeserializeOwned + Clone + Send;
 
-    /// Where the output keeps it.
+    /// Returns the field of the output that holds it.
     fn polled(output: &mut Self::Output) -> &mut Polled<Self::Task>;
 
     /// Starts it. Give the service [`StepContext::idempotency_key`]: after a crash in between it is
@@ -126,11 +126,11 @@ pub trait Polling: Action {
         step: &mut StepContext<Self>,
     ) -> Result<Poll, ActionError>;
 
-    /// Ends what was started, when the step is cancelled or left out; [`StepContext::cause`] tells which.
-    /// By default nothing is told to it: it goes on, and nobody polls it.
+    /// Ends the external work when the step is cancelled or skipped; see [`StepContext::cause`]. By
+    /// default the work is not ended: it continues without being polled.
     ///
-    /// It is called only if the action [is cancellable](Action::is_cancellable), or
-    /// [cleans up when it is skipped](Action::cleans_up_when_skipped), and has started something.
+    /// It is called only if the action [is cancellable](Action::is_cancellable), or [cleans up when
+    /// it is skipped](Action::cleans_up_when_skipped), and has started external work.
     ///
     /// # Errors
     ///
@@ -168,7 +168,7 @@ pub(super) fn run<A: Polling>(action: &A, step: &mut StepContext<A>) -> Result<N
     }
     match step.cause() {
         Cause::Event => poll(action, step),
-        // A new attempt: what was started may still be there.
+        // A new attempt: the external work may still exist.
         _ => poll_once(action, step).or_else(|error| {
             tracing::debug!(%error, action = A::NAME, "what was started is started anew");
             let task = action.start(step)?;

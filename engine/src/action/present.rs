@@ -1,4 +1,4 @@
-//! What people are shown of actions: sensitive values masked, states and outputs in their words.
+//! Presentation of actions: sensitive values masked, states and outputs in their words.
 
 use std::fmt;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -12,22 +12,22 @@ use crate::middleware::AnyMiddleware;
 use crate::payload::Payload;
 use crate::plan::{ActionData, Plan, PlanResult, PlanState, StepState};
 
-/// What is shown in place of a masked value.
+/// Text in place of a masked value.
 pub const MASK: &str = "••••";
 
 /// A plan as people see it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PlanShown {
-    /// What it is called.
+    /// Its label.
     pub label: String,
     /// Its labels.
     pub labels: Vec<(String, String)>,
-    /// Where it is.
+    /// Its state.
     pub state: PlanState,
-    /// What came of it.
+    /// Its result.
     pub result: PlanResult,
-    /// How far it is, from 0 to 1.
+    /// Its progress, from 0 to 1.
     pub progress: f64,
     /// Its actions, the root first.
     pub actions: Vec<Shown>,
@@ -41,13 +41,13 @@ pub struct Shown {
     pub id: ActionId,
     /// Its name.
     pub name: String,
-    /// Who planned it.
+    /// The action that planned it.
     pub parent: Option<ActionId>,
     /// Whether this world knows the action; else it is shown as it was stored.
     pub is_known: bool,
-    /// Where it is, in words.
+    /// Its state, in words.
     pub state: String,
-    /// What came of it, in a sentence, if the action says so.
+    /// Its result, in a sentence, if the action provides one.
     pub summary: Option<String>,
     /// Its input.
     pub input: Value,
@@ -55,9 +55,9 @@ pub struct Shown {
     pub output: Value,
 }
 
-/// An action that is about to be shown; what is changed in it changes nothing that is stored.
+/// An action about to be shown; changes of it change no stored data.
 pub struct ActionView<'a> {
-    /// What is shown.
+    /// The data to show.
     pub shown: Shown,
     plan: &'a Plan,
     rest: &'a [Arc<dyn AnyMiddleware>],
@@ -166,7 +166,7 @@ pub(crate) fn show_one(registry: &Registry, plan: &Plan, data: &ActionData) -> S
     let outcome = catch_unwind(AssertUnwindSafe(|| view.pass()));
     let mut shown = view.shown;
     if let Err(panic) = outcome {
-        // What was to be masked may not be: nothing is shown.
+        // A value to be masked could be visible: nothing is shown.
         let message = panic_message(panic);
         tracing::error!(plan = %plan.id, action = data.name, message, "an action cannot be shown");
         shown.summary = Some(format!("cannot be shown: {message}"));

@@ -109,7 +109,7 @@ impl Registry {
         self.hooks.iter().filter(move |(of, _)| of.includes(on)).map(|(_, hook)| &**hook)
     }
 
-    /// What can be said only when all actions are known.
+    /// Checks that need all actions.
     pub(crate) fn check(&mut self) -> Result<(), BuildError> {
         let by_type = &self.by_type;
         self.extensions.check(|action| by_type.contains_key(&action))?;

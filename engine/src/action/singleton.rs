@@ -33,13 +33,13 @@ impl<I> fmt::Debug for Singleton<I> {
     }
 }
 
-/// What a plan does when another one has its lock.
+/// Treatment of a plan whose lock another plan has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum WhenTaken {
     /// Its planning fails.
     Reject,
-    /// It is planned, and waits. Those that wait for a lock get it in the order of their ids.
+    /// It is planned, and waits. Waiting plans get the lock in the order of their ids.
     Wait,
     /// The other one is cancelled, and those that wait for the lock; then it is as with
     /// [`Wait`](WhenTaken::Wait).
@@ -89,8 +89,8 @@ impl<I> Default for Singleton<I> {
 /// A lock that a plan needs to be under way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanLock {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What is done when another plan has it.
+    /// Treatment if another plan has it.
     pub taken: WhenTaken,
 }

@@ -1,4 +1,4 @@
-//! What the code of a step knows and says.
+//! The context of a step's code.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -18,7 +18,7 @@ use crate::plan::{Event, PartEnded, StepState, SubPlanCounts};
 use crate::time::Time;
 use crate::world::{Ids, Shared};
 
-/// How a call of a step's code ended.
+/// How a call of a step's code ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Next {
@@ -48,13 +48,14 @@ impl Next {
 pub struct StepContext<A: Action> {
     /// The input; references are replaced by values.
     pub input: A::Input,
-    /// The output so far. What it is when the call ends is stored, also if that fails or suspends.
+    /// The output so far. Its value at the end of the call is stored, also if the call fails or
+    /// suspends.
     pub output: A::Output,
     pub(super) facts: Facts,
     pub(super) wishes: Wishes,
 }
 
-/// What a call is told.
+/// Facts about a call.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) plan: PlanId,
@@ -62,7 +63,7 @@ pub(crate) struct Facts {
     pub(crate) action: ActionId,
     pub(crate) attempt: u32,
     pub(crate) is_first_call: bool,
-    /// Which run of the plan.
+    /// Run of the plan.
     pub(crate) run: u32,
     pub(crate) event: Option<Event>,
     pub(crate) now: Time,
@@ -70,7 +71,7 @@ pub(crate) struct Facts {
     pub(crate) cancelled: CancelFlag,
     pub(crate) sub_plans: SubPlanCounts,
     pub(crate) ids: Arc<Ids>,
-    /// What the last sign of life said.
+    /// Details of the last heartbeat.
     pub(crate) beat: Option<Payload>,
     pub(crate) world: Weak<Shared>,
     /// Bytes of the plan's chunks when the call began.
@@ -85,7 +86,7 @@ pub(crate) struct Facts {
     pub(crate) created_at: Time,
 }
 
-/// What a call asks for; it takes effect when its end is durable.
+/// Commands of a call; they take effect when its end is durable.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wishes {
     pub(crate) progress: Option<u32>,
@@ -128,8 +129,8 @@ impl<A: Action> StepContext<A> {
         self.facts.plan
     }
 
-    /// The W3C trace that the plan belongs to, with this call as the parent: to send on with requests. What
-    /// is sent to actors carries it by itself.
+    /// The W3C trace of the plan, with this call as the parent, for outgoing requests. Messages to
+    /// actors carry it by themselves.
     pub fn trace(&self) -> Option<&TraceContext> {
         self.facts.trace.as_ref()
     }
@@ -166,23 +167,21 @@ impl<A: Action> StepContext<A> {
         }
     }
 
-    /// Which run of the plan this is: 1, and one more each time it has
-    /// [continued as new](Self::continue_as_new).
+    /// Number of the plan's run: 1, and one more after each
+    /// [`continue_as_new`](Self::continue_as_new).
     pub fn run_number(&self) -> u32 {
         self.facts.run
     }
 
-    /// Lets the plan begin anew when all its steps are done, instead of ending: its root action is
-    /// planned again, with this input. So plans that run for years stay small: what they go on with
-    /// is in the input, and the steps, outputs and sub-plans of the run before are in the journal
-    /// only.
+    /// Restarts the plan when all its steps are done, instead of ending it: its root action is
+    /// planned again, with this input. So plans that run for years stay small: the input holds
+    /// their state, and the steps, outputs and sub-plans of former runs are only in the journal.
     ///
-    /// The plan stays the same one for everybody else: its id, key, labels, locks, deadline and
-    /// output stream stay, and who waits for its end waits for that of the last run. Its history
-    /// tells of all runs. The [idempotency keys](Self::idempotency_key) of a run's steps are its
-    /// own. It takes effect when this call ends the step well, and not if the plan is cancelled; of
-    /// several calls the last one counts. If the next run cannot be planned, or would need other
-    /// locks, the plan ends with that error.
+    /// The plan keeps its id, key, labels, locks, deadline and output stream, and waiters for its
+    /// end wait for the end of the last run. Its history has all runs. The [idempotency
+    /// keys](Self::idempotency_key) of a run's steps are its own. It takes effect when this call
+    /// ends with success, and not if the plan is cancelled; of several calls the last one counts.
+    /// If the next run cannot be planned, or would need other locks, the plan ends with that error.
     ///
     /// ```
     /// use turnwheel_engine::{Action, ActionError, Next, RunAsync, RunsAsync, StepContext};
@@ -315,18 +314,18 @@ impl<A: Action> StepContext<A> {
         Some((ended.part, output.and_then(|output| serde_json::from_value(output).ok())))
     }
 
-    /// How the plans that this step has asked for stand.
+    /// Numbers of this step's sub-plans by state.
     pub fn sub_plans(&self) -> SubPlanCounts {
         self.facts.sub_plans
     }
 
-    /// Ends the call, and suspends the step until the plans that it has asked for are over. It is called then
-    /// with [`Cause::SubPlans`]; at once if there are none.
+    /// Ends the call, and suspends the step until its sub-plans are over. It is then called with
+    /// [`Cause::SubPlans`]; at once if there are none.
     ///
     /// ```
     /// use turnwheel_engine::{Action, ActionError, Cause, Next, RunAsync, RunsAsync, StepContext};
     ///
-    /// /// Does what it is given in plans of their own, all of which must end well.
+    /// /// Does its parts in plans of their own, all of which must succeed.
     /// struct Parts;
     /// # impl Action for Parts {
     /// #     const NAME: &'static str = "parts";
@@ -354,18 +353,18 @@ impl<A: Action> StepContext<A> {
     }
 
     /// Ends the call, and suspends the step until an event comes: one that is
-    /// [sent](crate::World::event), or one of a timer. `what` says to people what it waits for.
+    /// [sent](crate::World::event), or one of a timer. `what` names the event for people.
     ///
-    /// While a plan lives, anybody who knows its id can send an event, so most steps may always
-    /// wait. A step whose action [takes no events](Action::takes_events) may wait for its own
-    /// timers, parts and sub-plans only: without any of them it fails at once with the kind
-    /// `no_event`, because it would wait for ever.
+    /// While a plan lives, an event can be sent by its id, so most steps may always wait. A step
+    /// whose action [takes no events](Action::takes_events) may wait for its own timers, parts and
+    /// sub-plans only: without any of them it fails at once with the kind `no_event`, because it
+    /// would wait for ever.
     pub fn wait_for_event(&self, what: impl Into<String>) -> Next {
         Next::Event(what.into())
     }
 
-    /// Sends this step an event after a delay; durable, never early. What comes when the step has
-    /// ended is dropped.
+    /// Sends this step an event after a delay; durable, never early. An event that comes after the
+    /// end of the step is dropped.
     ///
     /// # Errors
     ///
@@ -381,14 +380,14 @@ impl<A: Action> StepContext<A> {
         Ok(())
     }
 
-    /// Adds a line to the history of the plan, however the call ends. The history is kept in memory as a
-    /// whole: whoever calls this bounds how often.
+    /// Adds a line to the history of the plan, however the call ends. The entire history is in
+    /// memory: callers must limit the number of lines.
     pub(crate) fn note(&mut self, text: String) {
         self.wishes.notes.push(text);
     }
 
-    /// As [`StepContext::event_after`]; what was to come before is forgotten, so that a call in between, by
-    /// an event of somebody or after a crash, leaves one timer behind and not one more.
+    /// As [`StepContext::event_after`]; replaces an earlier timer, so that an extra call, by
+    /// another event or after a crash, leaves only one timer.
     pub(super) fn only_event_after<E: Serialize>(
         &mut self,
         delay: Duration,
@@ -398,7 +397,7 @@ impl<A: Action> StepContext<A> {
         self.event_after(delay, event)
     }
 
-    /// Says how far the step is, from 0 to 1. What is not a number counts as 0.
+    /// Sets the progress of the step, from 0 to 1. Not a number counts as 0.
     pub fn set_progress(&mut self, progress: f64) {
         let progress = if progress.is_finite() { progress.clamp(0.0, 1.0) } else { 0.0 };
         self.wishes.progress = Some((progress * 1_000.0) as u32);

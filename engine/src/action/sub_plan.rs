@@ -7,11 +7,10 @@ use crate::payload::Payload;
 use crate::plan::{SubPlan, SubPlanLabels};
 use crate::world::check_labels;
 
-/// What can be said about a plan that a step asks for; everything has a default.
+/// Options of a sub-plan; everything has a default.
 ///
-/// A plan that a step asks for has no labels by itself: ten thousand of them would be found with every
-/// search for the one that a person means, and each label is a row of an index. What it is to be found by
-/// is said here.
+/// A sub-plan has no labels by default: ten thousand of them would clutter every search, and each
+/// label is a row of an index. Labels for searches are set here.
 ///
 /// ```
 /// use turnwheel_engine::SubPlanOptions;

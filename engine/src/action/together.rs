@@ -24,12 +24,12 @@ use crate::error::ActionError;
 use crate::limits::{POLLS_TOGETHER, POLLS_WAITING_MAX, POLL_INTERVAL};
 use crate::run::on_pool;
 
-/// The run phase of an action that starts something outside and polls it together with what other steps
-/// of it have started: `type Phases = PollsTogether`.
+/// The run phase of an action that starts external work and polls that of several steps together:
+/// `type Phases = PollsTogether`.
 ///
-/// It is [`Polling`](super::Polling) but for the poll: that is one function for many steps, called on the
-/// blocking pool, never twice at once in a world. Each step gets its own result as if it had been polled
-/// alone: pauses, failures in a row, attempts and progress are its own.
+/// It is [`Polling`](super::Polling) except for the poll: one function for many steps, called on
+/// the blocking pool, never twice at once in a world. Each step gets its own result as if it had
+/// been polled alone, with its own pauses, failures in a row, attempts and progress.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -73,10 +73,10 @@ use crate::run::on_pool;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait PollAll: Action {
-    /// What is known of the thing outside, for instance the id of a job.
+    /// Description of the external work, for instance the id of a job.
     type Task: Serialize + DeserializeOwned + Clone + Send;
 
-    /// Where the output keeps it.
+    /// Returns the field of the output that holds it.
     fn polled(output: &mut Self::Output) -> &mut Polled<Self::Task>;
 
     /// Starts it, on the blocking pool. Give the service [`StepContext::idempotency_key`]: after a crash in
@@ -87,15 +87,15 @@ pub trait PollAll: Action {
     /// The step fails.
     fn start(&self, step: &mut StepContext<Self>) -> Result<Self::Task, ActionError>;
 
-    /// Asks how all of them are, and [answers](Asked::answer) for each. One that is not answered has failed
-    /// in this poll.
+    /// Polls all of them, and [answers](Asked::answer) for each. A step without an answer has
+    /// failed in this poll.
     ///
     /// # Errors
     ///
-    /// Counted as a failed poll of each one that was not answered before.
+    /// Counts as a failed poll of each step without an answer.
     fn poll_all(&self, batch: &mut [Asked<Self>]) -> Result<(), ActionError>;
 
-    /// How many are asked for at once, at most.
+    /// Maximum number of steps in one poll.
     fn batch_max(&self) -> usize {
         POLLS_TOGETHER
     }
@@ -133,7 +133,7 @@ pub trait PollAll: Action {
 
 /// A step that is asked about, in a batch.
 pub struct Asked<A: PollAll> {
-    /// What was started; what it is changed to is kept if the answer is no error.
+    /// The external work; changes are kept if the answer is no error.
     pub task: A::Task,
     /// The step, with its input and output.
     pub step: StepContext<A>,
@@ -289,7 +289,7 @@ pub(super) async fn run<A: PollAll>(action: Arc<A>, call: Call) -> Returned {
     };
     let refused =
         || ActionError::new("not_polled", "the world is going down, or has no thread for it");
-    // It is not kept while the call waits: a world ends when nobody has it.
+    // Released while the call waits: a world ends with its last reference.
     let driver = match call.facts.world.upgrade() {
         Some(world) => {
             let group = world.group().clone();
@@ -348,7 +348,7 @@ impl<A: PollAll> Driver<A> {
                 let failures = polled.failed_in_a_row;
                 tracing::warn!(%error, failures, action = A::NAME, "a poll failed");
                 if !is_event {
-                    // A new attempt: what was started is not there any more.
+                    // A new attempt: the former work does not count.
                     *A::polled(&mut step.output) = Polled::default();
                     return self.start(step).await;
                 }

@@ -55,27 +55,27 @@ impl<T> Transacting<T> {
 }
 
 impl<A: Action> StepContext<A> {
-    /// Changes tables of yours in the world's own SQLite file, **once for this step and name**: what the
-    /// code has written and what it returned become durable together, in a commit that is shared with
-    /// other plans. When the step is called again, after a crash or a failure, the code is not: the
-    /// answer is what it returned then. Steps back at their begin keep what they have done too.
+    /// Changes tables of yours in the world's own SQLite file, **once for this step and name**: the
+    /// code's changes and its return value become durable together, in a commit that is shared with
+    /// other plans. When the step is called again, after a crash or a failure, the code does not
+    /// run again: the stored value is returned. This also holds after a reset of the step.
     ///
-    /// The code runs inside a savepoint, which is rolled back if it fails or panics, and it may be called
-    /// more than once before it is durable. All plans wait while it runs, so it must be short and do
-    /// nothing but SQL: what takes more than
-    /// [`WORK_SHARED_OPS`](crate::limits::WORK_SHARED_OPS) instructions of SQLite is rolled back and gets
-    /// a commit of its own, and is stopped there after
-    /// [`WORK_ALONE_OPS`](crate::limits::WORK_ALONE_OPS). It may create tables, whose names must not begin
-    /// with `turnwheel_`; the store's own tables it may read and not change, and it cannot end the
-    /// transaction.
+    /// The code runs inside a savepoint, which is rolled back if it fails or panics, and it may be
+    /// called more than once before it is durable. All plans wait while it runs, so it must be
+    /// short and do nothing but SQL: code that takes more than
+    /// [`WORK_SHARED_OPS`](crate::limits::WORK_SHARED_OPS) instructions of SQLite is rolled back
+    /// and gets a commit of its own, and is stopped there after
+    /// [`WORK_ALONE_OPS`](crate::limits::WORK_ALONE_OPS). It may create tables, whose names must
+    /// not begin with `turnwheel_`; it may read the store's own tables but not change them, and it
+    /// cannot end the transaction.
     ///
-    /// Cost: a commit, and the statements of the store are prepared anew (some microseconds).
+    /// Cost: a commit; also, the statements of the store are prepared again (some microseconds).
     ///
     /// # Errors
     ///
     /// That of the code; `transaction_too_long`; `transaction_unsupported` if the store is not a
-    /// [`SqliteStore`](crate::SqliteStore); `transaction` if the store failed. What it returns cannot
-    /// be written as JSON, or not be read as this type.
+    /// [`SqliteStore`](crate::SqliteStore); `transaction` if the store failed. Its return value
+    /// cannot be written as JSON, or not be read as this type.
     ///
     /// # Example
     ///
@@ -146,7 +146,7 @@ async fn done(world: Weak<Shared>, mut work: Work) -> Result<Payload, ActionErro
         };
         let (told, verdict) = completion();
         let ticket = Box::new(move |verdict| {
-            // Who has given up waiting is not told; the work is durable all the same.
+            // The caller may have given up; the work is durable all the same.
             let _gone = told.complete(verdict);
         });
         world.journal().change(Change::Work(work.clone()), ticket);

@@ -29,7 +29,7 @@ impl Triggered {
         }
     }
 
-    /// How many there are, with those of pages that were taken.
+    /// Number of sub-plans, including those of taken pages.
     pub(crate) fn count(&self) -> usize {
         self.paged + self.rest.len()
     }

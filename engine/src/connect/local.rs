@@ -14,7 +14,7 @@ pub struct Local {
 }
 
 impl Local {
-    /// One that knows no world yet.
+    /// A connector without worlds.
     pub fn new() -> Self {
         Self::default()
     }

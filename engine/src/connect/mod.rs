@@ -1,7 +1,7 @@
-//! How worlds that share a store talk to one another.
+//! Requests between worlds that share a store.
 //!
-//! A request names the world that it is for; its answer comes back to who has sent it. [`Local`] carries
-//! requests between worlds of one process. Implement [`Connector`] to carry them to other machines: requests
+//! A request names its target world; the answer returns to the sender. [`Local`] carries requests
+//! between worlds of one process. Implement [`Connector`] to carry them to other machines: requests
 //! and answers can be written as bytes.
 
 mod local;
@@ -22,16 +22,16 @@ use crate::world::Shared;
 
 /// Carries requests between worlds.
 ///
-/// What it may do: lose a request or its answer, deliver late, deliver in another order. What it must not
-/// do: change a request, or answer for a world that has not. When it learns that no answer will come, it
-/// completes with an error or drops the completer; who waits for the end of a plan waits without a limit,
-/// and asks again only then or when a world goes.
+/// It may lose a request or its answer, deliver late, or deliver in another order. It must not
+/// change a request, or answer for a world that has not answered. When it learns that no answer
+/// will come, it completes with an error or drops the completer: a waiter for the end of a plan
+/// waits without a limit, and asks again only then or when a world goes.
 ///
 /// ```
 /// use turnwheel_engine::connect::{Answer, ConnectError, Connector, Desk, Envelope, Local};
 /// use turnwheel_runtime::Completion;
 ///
-/// /// Tells of each request before it is carried.
+/// /// Prints each request before it is carried.
 /// #[derive(Debug, Default)]
 /// struct Told(Local);
 ///
@@ -66,7 +66,7 @@ pub struct Envelope {
     pub from: u64,
     /// The world that it is for.
     pub to: u64,
-    /// What is asked.
+    /// The request.
     pub request: Request,
 }
 
@@ -125,7 +125,7 @@ pub enum ConnectError {
     /// There is no world that runs plans, or none that knows what is asked for.
     #[error("no executor is available for {what}: start one over this store")]
     NoExecutor {
-        /// What has nobody.
+        /// The object without an owner.
         what: String,
     },
     /// The world takes nothing new.

@@ -1,4 +1,4 @@
-//! What worlds ask of one another, and what they answer.
+//! Requests between worlds, and their answers.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,11 +8,11 @@ use crate::payload::Payload;
 use crate::plan::{Created, Plan, PlanResult, Record, Trace};
 use crate::run::OrderKind;
 
-/// What one world asks of another.
+/// A request of one world to another.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Request(pub(crate) RequestKind);
 
-/// What is answered.
+/// The answer to a request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Answer(pub(crate) AnswerKind);
 
@@ -59,16 +59,16 @@ pub(crate) enum RequestKind {
         word: Word,
     },
     Ping,
-    /// An event of CloudEvents is published: who listens there is told.
+    /// Publishes an event of CloudEvents to the listeners of that world.
     Publish {
         event: Payload,
     },
 }
 
-/// What plans say to one another.
+/// A message between plans.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Word {
-    /// A step asks for this plan; it is made if it does not exist.
+    /// A step starts this sub-plan; it is created if it does not exist.
     Begin {
         caller: (PlanId, StepId),
         lineage: Vec<PlanId>,
@@ -78,7 +78,7 @@ pub(crate) enum Word {
         priority: i32,
         labels: Vec<(String, String)>,
     },
-    /// Who has asked for this plan wants its end.
+    /// The parent of this plan cancels it.
     Cancel { is_forced: bool, by: String },
     /// Another plan wants to know when this one is over.
     Follow { follower: PlanId },
@@ -102,14 +102,14 @@ pub(crate) enum AnswerKind {
     /// Steps that got an event, and plans that began with it.
     Published {
         delivered: u64,
-        /// How many of those decide themselves whether it is meant.
+        /// Number of those that decide themselves whether the event matches.
         undecided: u64,
         started: Vec<PlanId>,
     },
 }
 
 impl Request {
-    /// What is asked for, in a word: for logs.
+    /// Name of the request: for logs.
     pub fn name(&self) -> &'static str {
         match &self.0 {
             RequestKind::Begin { .. } => "begin",

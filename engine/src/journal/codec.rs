@@ -64,7 +64,7 @@ fn write<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     Parts { body: &bytes, values }.whole()
 }
 
-/// Where records are written to.
+/// Destination of encoded records.
 struct Sink {
     bytes: Vec<u8>,
     values: Vec<Vec<u8>>,
@@ -93,7 +93,7 @@ impl ser_flavors::Flavor for Sink {
     }
 }
 
-/// Where records are read from.
+/// Source of encoded records.
 struct Source<'a> {
     body: &'a [u8],
     values: std::vec::IntoIter<&'a [u8]>,
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn every_changed_bit_is_found() {
         let plan = PlanId::from_bytes([7; 16]);
-        // Whatever is left over of the last eight bytes.
+        // The rest of the last eight bytes.
         for more in 0..8 {
             let text = "a line of some length".to_owned() + &"x".repeat(more);
             let records = [Record::Note { at: Time(1), text }];

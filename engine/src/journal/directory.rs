@@ -1,6 +1,6 @@
-//! Who is there and who owns which plans, as of the last commit.
+//! Live worlds and their plans, as of the last commit.
 //!
-//! The store decides; what is known here finds the owner of a plan without asking it.
+//! The store decides; this copy finds the owner of a plan without a query.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,14 +13,14 @@ use turnwheel_runtime::{Completer, Completion};
 use crate::id::PlanId;
 use crate::store::{slot_of, Slots, Worlds};
 
-/// Told of each change: what was before, and what is now.
+/// Called for each change, with the former and the new worlds.
 type Listener = Box<dyn Fn(&Worlds, &Worlds) + Send + Sync>;
 
 /// The worlds that share a journal.
 pub(crate) struct Directory {
     worlds: Mutex<Arc<Worlds>>,
-    /// The world that owns all plans, if one does: most are alone. Relaxed: who reads an older value asks
-    /// `worlds`, or is refused by the store.
+    /// The world that owns all plans, if one does: the usual case. Relaxed: a reader with an older
+    /// value checks `worlds`, or is refused by the store.
     lone: AtomicU64,
     waiting: Mutex<Vec<Completer<()>>>,
     listener: OnceLock<Listener>,
@@ -70,7 +70,7 @@ impl Directory {
             listener(&before, &now);
         }
         for waiting in std::mem::take(&mut *self.waiting.lock()) {
-            // Who has given up is not there any more.
+            // A waiter that has given up is gone.
             let _gone = waiting.complete(());
         }
     }

@@ -1,5 +1,5 @@
-//! Which plans wait for the end of which others, as of the last commit: a plan that is over tells
-//! them, however long ago they have asked.
+//! Plans that wait for the end of others, as of the last commit: a plan that ends notifies them,
+//! however old their request is.
 
 use std::collections::BTreeSet;
 

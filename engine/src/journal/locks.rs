@@ -1,7 +1,7 @@
-//! The locks that plans hold, as of the last commit, and who waits for them.
+//! The locks that plans hold, as of the last commit, and the plans that wait for them.
 //!
-//! The store decides who gets a lock. What is known here spares plans from asking in vain, and tells
-//! who is to be woken when a lock is free.
+//! The store decides who gets a lock. This copy spares plans requests in vain, and knows the
+//! waiters to wake when a lock is freed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::store::{Append, Filter, Order, Seq, StoreReader, StoreWriter};
 /// A lock that is held or waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockView {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// The plan that holds it.
     pub holder: Option<PlanId>,
@@ -58,7 +58,7 @@ pub(crate) enum Held {
     ForEver(ActionError),
 }
 
-/// One that is free and that nobody waits for is not known.
+/// Free locks without waiters are not stored.
 #[derive(Debug, Default)]
 struct Lock {
     holder: Option<PlanId>,
@@ -66,8 +66,9 @@ struct Lock {
     waiting: BTreeSet<PlanId>,
 }
 
-/// The locks that plans hold. Those of plans that do not exist are freed: nothing else ever does
-/// it, and the plans that wait for them would wait for ever. `behind` are the plans whose rows are.
+/// Sets the locks that plans hold. Locks of plans that do not exist are freed: no other code does
+/// it, and plans that wait for them would wait for ever. `behind` are the plans whose rows are
+/// outdated.
 pub(super) fn held(
     writer: &mut dyn StoreWriter,
     reader: &mut dyn StoreReader,
@@ -165,8 +166,8 @@ impl Locks {
         })
     }
 
-    /// What a plan that was just planned has to fail with, if it does not wait for its locks. `lineage` are
-    /// the plans that wait for its end: one of them that has a lock would wait for ever.
+    /// Checks the locks of a newly planned plan and fails it if it must not wait. `lineage` are the
+    /// plans that wait for its end: with one of them as holder it would wait for ever.
     pub(crate) fn admit(&self, planned: &mut Planned, plan: PlanId, lineage: &[PlanId]) {
         if planned.error.is_some() {
             planned.locks.clear();
@@ -178,7 +179,7 @@ impl Locks {
         } else {
             let mut state = self.0.lock();
             let error = state.wait(&planned.locks, plan, lineage).err();
-            // It is no plan yet: when it begins, it waits.
+            // It is no plan yet: it waits when it begins.
             state.waits.remove(plan);
             error
         };

@@ -1,4 +1,4 @@
-//! What the journal's writer counts: it alone, so without atomics.
+//! Counts of the journal's writer: written by it alone, so without atomics.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -15,7 +15,7 @@ const DIGITS: u8 = 2;
 /// said at the begin, for what is clamped to a range makes it no wider.
 const VALUE_MAX: u64 = 600_000_000;
 
-/// What one entry counts for.
+/// Counts of one entry.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     begun: bool,
@@ -54,11 +54,11 @@ impl Tally {
     }
 }
 
-/// How values are spread.
+/// Distribution of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Spread {
-    /// How many there were.
+    /// Number of values.
     pub count: u64,
     /// Half of them are not above this.
     pub p50: u64,
@@ -82,7 +82,7 @@ impl Spread {
     }
 }
 
-/// What the journal has written since the world began.
+/// Counts of the journal since the world began.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct JournalStats {
@@ -92,7 +92,7 @@ pub struct JournalStats {
     pub plans_ended: u64,
     /// Plans that were stopped with the result «error».
     pub plans_failed: u64,
-    /// How often plans were paused.
+    /// Number of pauses of plans.
     pub pauses: u64,
     /// Calls of steps that have begun.
     pub calls: u64,
@@ -114,9 +114,9 @@ pub struct JournalStats {
     pub commits: u64,
     /// Commits that have failed.
     pub commits_failed: u64,
-    /// How long commits with entries took, in microseconds.
+    /// Duration of commits with entries, in microseconds.
     pub commit_us: Spread,
-    /// How many entries they had.
+    /// Number of their entries.
     pub commit_entries: Spread,
     /// Plans whose rows are behind their entries.
     pub rows_behind: u64,

@@ -211,7 +211,7 @@ impl Journal {
         self.writer.call(move |writer, _| writer.store.write_schedules(&writes))
     }
 
-    /// What was written so far.
+    /// The counts so far.
     pub(crate) fn stats(&self) -> Completion<JournalStats> {
         self.writer.call(|writer, cx| {
             let mut stats = writer.meter.stats(cx.now_ns());
@@ -229,8 +229,8 @@ impl Journal {
         })
     }
 
-    /// Brings all rows up to date, and completes then: what is asked afterwards sees everything that
-    /// was durable before.
+    /// Brings all rows up to date: a query after the completion sees everything that was durable
+    /// before.
     pub(crate) fn flush(&self) -> Completion<Result<(), StoreError>> {
         self.writer.call(|writer, _| writer.write_rows(usize::MAX))
     }
@@ -244,7 +244,8 @@ impl Journal {
         })
     }
 
-    /// Removes stopped plans, those whose newest entry is still this one. How many there were.
+    /// Removes those of the plans that are stopped and whose newest entry is still this one.
+    /// Returns their number.
     pub(crate) fn remove(
         &self,
         mut plans: Vec<(PlanId, Seq)>,

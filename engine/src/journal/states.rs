@@ -19,7 +19,7 @@ pub(crate) struct Durable {
     journal: Journal,
 }
 
-/// Whose it is, for errors.
+/// The owner of a state, for errors.
 struct Owner<'a> {
     entity: &'a str,
     key: &'a str,
@@ -48,7 +48,7 @@ impl Durable {
     ) -> Result<u64, StoreError> {
         let (done, outcome) = completion();
         let ticket = Box::new(move |verdict| {
-            // Who has given up waiting is not told; the change is durable all the same.
+            // The caller may have given up; the change is durable all the same.
             let _gone = done.complete(verdict);
         });
         self.journal.change(change, ticket);

@@ -12,7 +12,7 @@ use super::NewEntry;
 use crate::error::StoreError;
 use crate::store::{Append, Seq, Verdict};
 
-/// How soon a store that does not answer is asked again.
+/// Pause before a store that does not answer is asked again.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// A commit that has failed.

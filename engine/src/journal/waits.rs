@@ -15,7 +15,7 @@ pub(super) struct Waits {
     plans: HashMap<PlanId, Waiting>,
     /// Of plans that have plans below them that wait: for which locks, and which plans.
     below: HashMap<PlanId, BTreeMap<String, BTreeSet<PlanId>>>,
-    /// Plans that wait for a lock and for others: who is behind them waits for those as well.
+    /// Plans that wait for several locks: plans behind them wait for those as well.
     several: HashMap<String, BTreeSet<PlanId>>,
 }
 
@@ -23,12 +23,13 @@ pub(super) struct Waits {
 struct Waiting {
     /// All that it waits for.
     all: Vec<String>,
-    /// Those for which it could wait for ever.
+    /// Locks for which it could wait for ever.
     locks: Vec<String>,
     lineage: Vec<PlanId>,
 }
 
-/// A lock on the way: who waits for it, from which place on the way he is reached, and by what.
+/// A lock on a path of waits: its waiter, the place on the path that leads to it, and the lock of
+/// that edge.
 struct Place<'a> {
     lock: &'a str,
     by: PlanId,
@@ -39,7 +40,7 @@ impl Waits {
     /// A plan begins to wait for locks. `lineage` are the plans that wait for its end, the oldest first.
     pub(super) fn add(&mut self, plan: PlanId, needed: &[PlanLock], lineage: &[PlanId]) {
         self.remove(plan);
-        // What is replaced is cancelled, and with it all below: nobody waits for that for ever.
+        // A replaced plan is cancelled, with all its sub-plans: a wait for them ends.
         let all = needed.iter().map(|lock| lock.name.clone()).collect();
         let locks = needed.iter().filter(|lock| lock.taken != WhenTaken::Replace);
         let locks: Vec<String> = locks.map(|lock| lock.name.clone()).collect();

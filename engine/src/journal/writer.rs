@@ -18,7 +18,7 @@ use crate::store::{
 };
 use crate::watch::Listeners;
 
-/// How long rows may be behind when nothing is appended.
+/// Maximum age of outdated rows while no entry is appended.
 const ROWS_BEHIND_TIME: Duration = Duration::from_millis(50);
 
 /// The newest entries of the plans whose rows are behind.
@@ -44,7 +44,7 @@ pub(super) struct Changing {
     pub(super) ticket: Ticket,
 }
 
-/// The one task that writes.
+/// The only task that writes.
 pub(super) struct Writer {
     pub(super) store: Box<dyn StoreWriter>,
     pub(super) waiting: VecDeque<Entry>,
@@ -70,7 +70,7 @@ pub(super) struct Writer {
     pub(super) directory: Arc<Directory>,
     pub(super) keeper: Task<Box<dyn StoreKeeper>>,
     pub(super) is_keeping: bool,
-    /// Those who want to know what has become durable.
+    /// Listeners for durable entries.
     pub(super) listeners: Listeners,
     pub(super) meter: Meter,
 }
@@ -92,7 +92,7 @@ impl TaskJob<Writer> for Changing {
 impl Writer {
     fn is_waiting(&mut self, cx: &mut Context<'_, Self>) {
         if !self.is_due {
-            // Behind all that is in the mailbox now: what is there shares the commit.
+            // Behind all messages in the mailbox now: they share the commit.
             self.is_due = true;
             self.commit_soon(cx);
         }
@@ -126,7 +126,7 @@ impl Writer {
     /// Has the store put in order, by its keeper if that is in time.
     pub(super) fn keep(&mut self, cx: &mut Context<'_, Self>) {
         match self.store.upkeep() {
-            // The keeper is at it: what it leaves is moved after that.
+            // An upkeep is under way: its leftovers are moved after it.
             Upkeep::Now if self.is_keeping => {}
             Upkeep::Now => {
                 if let Err(error) = self.store.keep() {

@@ -1,4 +1,4 @@
-//! How each record changes a plan. Nothing else does.
+//! The effect of each record on a plan. No other code changes plans.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -139,7 +139,7 @@ impl Plan {
                     return Err(self.wrong("a timer fires that was not set"));
                 };
                 let step = self.known(step)?;
-                // One that was interrupted is about to be called again, and takes its events then.
+                // An interrupted step is about to be called again, and takes its events then.
                 let takes = [StepState::Suspended, StepState::Running, StepState::Retrying];
                 if !takes.contains(&step.state) {
                     return Ok(());

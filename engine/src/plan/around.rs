@@ -1,4 +1,4 @@
-//! What is around planning: middleware, and the actions that extend those that are planned.
+//! Code around planning: middleware, and actions that extend planned ones.
 
 use std::sync::Arc;
 

@@ -19,11 +19,11 @@ use crate::time::Time;
 pub struct Beat {
     /// When it gave the last one that is recorded; its calls and their ends count as one each.
     pub at: Time,
-    /// What the last one said; `None` if none has said anything.
+    /// Details of the last heartbeat, if it had some.
     pub details: Option<Payload>,
-    /// How long it may be silent.
+    /// Maximum time between heartbeats.
     pub within: Option<Duration>,
-    /// How often it was silent for too long, since the plan was resumed.
+    /// Number of silences that were too long, since the plan was resumed.
     pub missed: u32,
     /// Whether it waits for plans of its own, and need not say anything.
     pub(crate) is_excused: bool,

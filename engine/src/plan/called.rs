@@ -1,4 +1,4 @@
-//! How each call of a step's code changes the plan, as part of [`Plan::apply`].
+//! Effect of calls of a step's code on the plan, as part of [`Plan::apply`].
 
 use std::time::Duration;
 
@@ -138,10 +138,10 @@ impl Plan {
         Ok(())
     }
 
-    /// What becomes of the event or the news that a call was made for, when the call has ended.
+    /// Decides about the event or the news of a call when the call has ended.
     ///
-    /// It is taken when the call has ended well. An attempt that is repeated gets the same again;
-    /// one that has failed for good leaves an event from outside behind.
+    /// It is taken when the call has succeeded. A repeated attempt gets the same again; an attempt
+    /// that failed for good leaves an outside event in the queue.
     fn handled(&mut self, id: StepId, end: &End) {
         let step = &mut self.steps[id.index()];
         if let End::Retry { .. } = end {

@@ -1,4 +1,4 @@
-//! Plans that a plan waits for: those that its steps have asked for, and those that it comes after.
+//! Plans that a plan waits for: its steps' sub-plans, and the plans that it comes after.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -22,7 +22,7 @@ pub struct Child {
     pub step: StepId,
     /// Name of its root action.
     pub action: String,
-    /// What came of it, when it is over.
+    /// Its result, when it is over.
     pub result: Option<PlanResult>,
     /// Its input and labels, until it is over; nothing if a page of the journal has them.
     pub(super) contents: Option<(Payload, SubPlanLabels)>,
@@ -30,7 +30,7 @@ pub struct Child {
     pub(super) page: u32,
 }
 
-/// How the plans of a step stand.
+/// Numbers of a step's sub-plans by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubPlanCounts {
     /// All that were asked for.
@@ -73,7 +73,7 @@ pub struct Delayed {
 /// Cost: all that is done for one of them is done without looking at the others.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Children {
-    /// Those that are not over, and the newest of those that are.
+    /// Plans that are not over, and the newest of the others.
     all: BTreeMap<PlanId, Child>,
     /// Ended sub-plans that are kept, the oldest first.
     over: VecDeque<PlanId>,
@@ -82,12 +82,12 @@ pub(crate) struct Children {
     counts: BTreeMap<StepId, SubPlanCounts>,
     /// Steps whose plans are all over, and that do not know it yet.
     untold: BTreeSet<StepId>,
-    /// Where the contents of plans are that memory does not have.
+    /// Location of the contents that are not in memory.
     pages: Pages,
     /// Contents that were read from pages, of plans that have not begun.
     #[serde(skip)]
     read: HashMap<PlanId, SubPlan>,
-    /// Those that may begin and were not told.
+    /// Plans that may begin and were not started yet.
     #[serde(skip)]
     fresh: Vec<PlanId>,
     /// Steps that need the next page of their plans.
@@ -110,8 +110,8 @@ struct Open {
 }
 
 impl Children {
-    /// A step has asked for plans: those that were written ahead, and these. Memory keeps the first ones;
-    /// the contents of the others stay where they are, in the journal.
+    /// Adds sub-plans of a step: those that were written ahead, and these. Memory keeps the
+    /// contents of the first ones; the others stay in the journal.
     pub(super) fn add(&mut self, step: StepId, plans: &[SubPlan], at_once: Option<u32>) -> usize {
         let open = self.open.entry(step).or_default();
         open.at_once = at_once.unwrap_or(SUB_PLANS_AT_ONCE).min(SUB_PLANS_AT_ONCE_MAX);
@@ -187,7 +187,7 @@ impl Children {
         self.close_if_over(step);
     }
 
-    /// Those of a step that have not begun will not be made.
+    /// Sub-plans of a step that have not begun are not started any more.
     pub(super) fn dropped(&mut self, step: StepId, result: PlanResult) {
         let Some(open) = self.open.get_mut(&step) else { return };
         for page in std::mem::take(&mut open.pages) {
@@ -251,7 +251,7 @@ impl Children {
         self.all.get(&plan)
     }
 
-    /// Those that may begin now and might not when this was asked before.
+    /// Takes the plans that may begin now and could not at the last call.
     pub(crate) fn take_fresh(&mut self) -> Vec<PlanId> {
         std::mem::take(&mut self.fresh)
     }
@@ -261,23 +261,23 @@ impl Children {
         self.open.contains_key(&step)
     }
 
-    /// Those of a step that have begun and are not over.
+    /// Sub-plans of a step that have begun and are not over.
     pub(crate) fn begun_of(&self, step: StepId) -> Vec<PlanId> {
         self.open.get(&step).map_or_else(Vec::new, |open| open.begun.iter().copied().collect())
     }
 
-    /// Those that may begin and were not told.
+    /// Plans that may begin and were not started yet.
     pub(crate) fn fresh(&self) -> &[PlanId] {
         &self.fresh
     }
 
-    /// Those of a page that have begun and are not over.
+    /// Sub-plans of a page that have begun and are not over.
     pub(crate) fn begun_of_page(&self, page: u32) -> Vec<PlanId> {
         let is_its = |plan: &PlanId| self.all.get(plan).is_some_and(|child| child.page == page);
         self.begun().into_iter().filter(is_its).collect()
     }
 
-    /// Where contents are that memory does not have.
+    /// Location of the contents that are not in memory.
     pub(crate) fn pages(&self) -> &Pages {
         &self.pages
     }
@@ -332,7 +332,7 @@ impl Children {
         }
     }
 
-    /// What a plan is to begin with; the page that has it if it is not in memory.
+    /// Contents for starting a plan; the number of its page if they are not in memory.
     pub(crate) fn contents(&mut self, plan: PlanId) -> Option<Result<SubPlan, u32>> {
         let child = self.all.get(&plan).filter(|child| child.result.is_none())?;
         if let Some((input, labels)) = &child.contents {
@@ -354,7 +354,7 @@ impl Children {
         }
     }
 
-    /// The step's next call has begun: what was written ahead for the one before does not count.
+    /// The step's next call has begun: sub-plans written ahead for the previous one do not count.
     pub(super) fn forget_ahead(&mut self, step: StepId) {
         let (pages, _) = self.pages.take_ahead(step);
         for page in pages {
@@ -372,19 +372,19 @@ impl Children {
 }
 
 impl Plan {
-    /// How the plans of all steps stand that have asked for any.
+    /// Numbers of sub-plans by state, for all steps that have some.
     pub(crate) fn all_sub_plan_counts(&self) -> HashMap<StepId, SubPlanCounts> {
         self.children.counts.iter().map(|(step, counts)| (*step, *counts)).collect()
     }
 
-    /// The plans that its steps have asked for: those that are not over, and of those that are the newest
-    /// [`SUB_PLANS_KEPT`]. All of them are counted, and all are found with
-    /// [`Filter::caller`](crate::store::Filter::caller).
+    /// The sub-plans of its steps: those that are not over, and the newest [`SUB_PLANS_KEPT`] of
+    /// the others. All of them are counted, and [`Filter::caller`](crate::store::Filter::caller)
+    /// finds them all.
     pub fn sub_plans(&self) -> impl Iterator<Item = (PlanId, &Child)> {
         self.children.all.iter().map(|(plan, child)| (*plan, child))
     }
 
-    /// How the plans of a step stand.
+    /// Numbers of a step's sub-plans by state.
     pub fn sub_plan_counts(&self, step: StepId) -> SubPlanCounts {
         self.children.counts(step)
     }

@@ -1,9 +1,8 @@
-//! Plans that begin anew: one run is over, and the next one has its place, as part of
-//! [`Plan::apply`].
+//! Plans that begin anew: the next run replaces the finished one, as part of [`Plan::apply`].
 //!
 //! The plan keeps its id, its key, its labels, its locks, its caller, its followers and its output
-//! stream: nobody outside has to know that there were several runs. What grows with the work that
-//! was done does not go over: actions, steps, their outputs and the plans that they had asked for.
+//! stream: several runs look like one from outside. Data that grows with the work is dropped:
+//! actions, steps, their outputs and their sub-plans.
 
 use std::mem::take;
 

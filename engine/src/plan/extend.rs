@@ -22,7 +22,7 @@ pub(crate) struct Extension {
     join: Arc<Join>,
 }
 
-/// Who joins whose planning, by the names of those that are joined.
+/// Extensions, by the names of the actions that they extend.
 #[derive(Default)]
 pub(crate) struct Extensions(HashMap<&'static str, Vec<Extension>>);
 

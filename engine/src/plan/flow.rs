@@ -1,9 +1,9 @@
 //! How the steps of a phase follow one another: the tree as written, and the graph as run.
 //!
-//! The tree (steps, sequences, concurrences) is what people see. What decides is the graph: a step
-//! is ready when everything it needs is done. Each sequence adds an edge from every last step of one
-//! part to every first step of the next; a reference adds one from the step whose output it names.
-//! So two consumers of one output do not wait for each other.
+//! The tree (steps, sequences, concurrences) is for people. The graph decides: a step is ready when
+//! all its predecessors are done. Each sequence adds an edge from every last step of one part to
+//! every first step of the next; a reference adds one from the step of the output. So two consumers
+//! of one output do not wait for each other.
 
 use serde::{Deserialize, Serialize};
 
@@ -78,7 +78,7 @@ impl Flow {
     }
 }
 
-/// What waits for what: the graph of a plan's run phase.
+/// The graph of a plan's run phase: dependencies of steps.
 ///
 /// Its nodes are the steps and, between two parts of a sequence, one *joint* that has no work: so a
 /// sequence of two concurrences of 10,000 steps has 20,000 edges, not 100 million. It is made from
@@ -108,7 +108,7 @@ impl Graph {
         self.edge(earlier.index() as u32, later.index() as u32);
     }
 
-    /// All edges. Nodes are counted from 1, as steps are; those that are greater than any step are joints.
+    /// All edges. Nodes are counted from 1, as steps are; numbers greater than any step are joints.
     pub(crate) fn edges(&self) -> Vec<(u32, u32)> {
         let all = self.followers.iter().enumerate();
         all.flat_map(|(node, after)| after.iter().map(move |next| (node as u32 + 1, next + 1)))

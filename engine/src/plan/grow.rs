@@ -1,10 +1,10 @@
-//! Steps that a step asks for while the plan runs: the plan grows.
+//! Growth of a plan: steps that a step adds while the plan runs.
 //!
-//! A step that is suspended may ask for steps of other actions in the same plan. They begin at once, are
-//! parts of the step's action in the tree, and when one is over, the step that has asked for it gets an
-//! event with what came of it, in the same entry of the journal. What it asks for is named by a number of
-//! its own, so that it needs no ids beforehand. When it ends itself, what it has asked for and is not
-//! over is dropped.
+//! A suspended step may add steps of other actions to the same plan. They begin at once, and are
+//! parts of the step's action in the tree. When a part is over, the step that added it gets an
+//! event with the result, in the same entry of the journal. The step names its parts by numbers of
+//! its own, so that it needs no ids beforehand. When it ends itself, its unfinished parts are
+//! dropped.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -24,7 +24,7 @@ use crate::time::Time;
 /// A step that another one has asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrownStep {
-    /// What the step that has asked for it calls it.
+    /// Number of the part, chosen by the step that added it.
     pub tag: u32,
     /// Name of its action.
     pub name: String,
@@ -38,14 +38,14 @@ pub struct GrownStep {
     pub queue: String,
 }
 
-/// What a step is told of one that it has asked for.
+/// Event for a step about one of its parts.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct PartEnded<T = Box<RawValue>> {
-    /// Which, in its own words.
+    /// Number of the part, chosen by the step.
     pub(crate) part: u32,
-    /// How it ended.
+    /// Its final state.
     pub(crate) state: StepState,
-    /// What came of it.
+    /// Its output.
     pub(crate) output: T,
 }
 
@@ -105,7 +105,8 @@ impl Plan {
     /// newest if there are several.
     pub(super) fn waiting_part<'a>(&'a self, mut step: &'a Step) -> &'a Step {
         let waits = |part: &Step| matches!(part.state, StepState::Suspended | StepState::Retrying);
-        // Who is asked has a higher id than who asks, so this ends; all who are asked stand at the end.
+        // A part has a higher id than the step that added it, so this ends; all parts are at the
+        // end of the list.
         loop {
             let mut asked = self.steps.iter().rev().take_while(|part| part.asker.is_some());
             let of = step.id;
@@ -129,7 +130,8 @@ impl Plan {
         if self.counts.of(&failed) == 0 {
             return false;
         }
-        // Who is asked has a higher id than who asks: backwards, each is looked at after all it has asked.
+        // A part has a higher id than the step that added it: backwards, each step comes after all
+        // its parts.
         let mut waits_for_failed = HashSet::new();
         for step in self.steps.iter().rev() {
             let is_suspended = step.state == StepState::Suspended;
@@ -147,8 +149,8 @@ impl Plan {
         true
     }
 
-    /// What these steps have asked for before, and is neither over nor dropped: if they begin again, they ask
-    /// again.
+    /// Parts of these steps that are neither over nor dropped: when the steps begin again, they add
+    /// them again.
     pub(crate) fn parts_left_by(&self, steps: &[StepId]) -> Vec<StepId> {
         let mut askers: HashSet<StepId> = steps.iter().copied().collect();
         let first = self.steps.partition_point(|step| step.asker.is_none());
@@ -164,7 +166,7 @@ impl Plan {
         left
     }
 
-    /// Which step has asked for a step.
+    /// The step that added a step.
     pub(crate) fn asker_of(&self, id: StepId) -> Option<StepId> {
         self.step(id).asker.map(|(asker, _)| asker)
     }

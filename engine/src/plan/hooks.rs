@@ -12,7 +12,7 @@ use crate::time::Time;
 /// A change of the plan that its hooks are told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookDue {
-    /// What has happened.
+    /// The changes.
     pub on: On,
     /// When.
     pub at: Time,

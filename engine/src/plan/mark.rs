@@ -1,4 +1,4 @@
-//! How the records of people and policies change steps, as part of [`Plan::apply`].
+//! Effect of records of people and policies on steps, as part of [`Plan::apply`].
 
 use super::apply::Inconsistent;
 use super::state::{StepKind, StepState};
@@ -75,7 +75,7 @@ impl Plan {
             step.in_event = false;
             step.is_queued = false;
             step.is_ending = false;
-            // It waits for them again: who sends them again means it.
+            // It waits for its events again: a repeated one is intended.
             step.seen.clear();
             let (kind, action) = (step.kind, step.action);
             self.leave_behind(*id);

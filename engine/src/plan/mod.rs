@@ -1,14 +1,14 @@
 //! A plan: its actions, steps and flow, and how each record changes them.
 //!
-//! | part | what it is |
+//! | part | content |
 //! | --- | --- |
 //! | [`Record`] | one thing that happened, as the journal keeps it |
-//! | [`Plan`] | what follows from the records of one plan |
-//! | [`Flow`], `graph` | which step comes after which |
+//! | [`Plan`] | the state that follows from the records of one plan |
+//! | [`Flow`], `graph` | order of steps |
 //! | [`Planner`] | makes the actions and steps of a plan while its actions plan |
 //!
-//! A plan in memory is never changed but by `Plan::apply`, so that what was decided and what is
-//! read after a crash cannot differ. What to do next is decided in `run`.
+//! Only `Plan::apply` changes a plan in memory, so that decided and re-read states cannot differ.
+//! Module `run` decides the next steps.
 
 mod apply;
 mod around;
@@ -72,11 +72,11 @@ use crate::time::Time;
 pub struct Plan {
     /// Its id.
     pub id: PlanId,
-    /// How it began.
+    /// Its first record.
     pub created: Created,
-    /// What it is called: the name of its root action, or what that says.
+    /// Its label: the name of its root action, or the label that this sets.
     pub label: String,
-    /// Where it is.
+    /// Its state.
     pub state: PlanState,
     /// When its planning began.
     pub started_at: Option<Time>,
@@ -98,10 +98,10 @@ pub struct Plan {
     pub chunks: u64,
     /// Bytes of all that were added, also of those that were dropped.
     pub(crate) chunk_bytes: u64,
-    /// What people search for it by; tags have empty values.
+    /// Labels for searches; tags have empty values.
     pub labels: BTreeMap<String, String>,
-    /// What happened, for people: the newest lines, at least
-    /// [`HISTORY_KEPT`](crate::limits::HISTORY_KEPT) if there were so many. All that happened is in
+    /// History for people: the newest lines, at least [`HISTORY_KEPT`](crate::limits::HISTORY_KEPT)
+    /// if there were so many. The full history is in
     /// [`PlanHandle::history`](crate::PlanHandle::history).
     pub history: Vec<Entry>,
     /// Older lines that are not kept.
@@ -109,7 +109,7 @@ pub struct Plan {
     /// Timers that are not over.
     pub timers: BTreeMap<u32, PlanTimer>,
     pub(crate) last_timer: u32,
-    /// Who has asked for its end, if somebody did.
+    /// The request to cancel it, if there is one.
     pub cancel: Option<Cancel>,
     /// Whether what was done is being taken back.
     pub is_reverting: bool,
@@ -117,7 +117,7 @@ pub struct Plan {
     /// When it is to be planned, if it was to be planned later.
     pub delayed: Option<Delayed>,
     pub(crate) children: Children,
-    /// Which run of it this is: more than 1 after
+    /// Number of its run: more than 1 after
     /// [`continue_as_new`](crate::StepContext::continue_as_new).
     pub run_number: u32,
     /// The input of the next run, if a step has asked for one.
@@ -151,7 +151,7 @@ pub struct Plan {
 pub struct Cancel {
     /// When.
     pub at: Time,
-    /// Who.
+    /// The principal.
     pub by: String,
     /// Whether code that runs is not waited for.
     pub is_forced: bool,
@@ -162,11 +162,11 @@ pub struct Cancel {
 pub struct Entry {
     /// When.
     pub at: Time,
-    /// Who or what did what, and why.
+    /// The event, its author and reason.
     pub text: String,
 }
 
-/// How many steps are in each state, so that nothing has to be counted at each step.
+/// Number of steps in each state, kept up to date so that no scan is needed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts([u32; StepState::COUNT]);
 
@@ -217,8 +217,8 @@ impl Plan {
         self.actions.first()
     }
 
-    /// What came of it so far. The first that holds: a step was cancelled; a compensation failed; what
-    /// was done was taken back; a step failed; one was skipped; all ended well; else it is pending.
+    /// Its result so far. The first that holds: a step was cancelled; a compensation failed; the
+    /// work was reverted; a step failed; one was skipped; all succeeded; else it is pending.
     pub fn result(&self) -> PlanResult {
         let has = |states: &[StepState]| self.counts.of(states) > 0;
         if has(&[StepState::Cancelled]) || (self.cancel.is_some() && self.steps.is_empty()) {
@@ -251,7 +251,7 @@ impl Plan {
         self.steps.iter().filter(|step| step.state == StepState::Error)
     }
 
-    /// How far it is, from 0 to 1: the weighted progress of its run and finalize steps.
+    /// Its progress, from 0 to 1: the weighted progress of its run and finalize steps.
     pub fn progress(&self) -> f64 {
         if matches!(self.state, PlanState::Pending | PlanState::Planning | PlanState::Scheduled) {
             return 0.0;
@@ -268,8 +268,8 @@ impl Plan {
         }
     }
 
-    /// How far a step is, in thousandths. One that says nothing of its progress and has asked for
-    /// plans is as far as these: as many of all as are over.
+    /// Progress of a step, in thousandths. For a step with sub-plans that sets none: the share of
+    /// finished ones.
     pub fn done_thousandths(&self, step: &Step) -> u32 {
         let counts = self.children.counts(step.id);
         if !step.state.is_live() || step.progress.is_some() || counts.total == 0 {
@@ -279,7 +279,7 @@ impl Plan {
         u32::try_from(over * 1_000 / u64::from(counts.total)).unwrap_or(1_000)
     }
 
-    /// How long the code of its steps has run in all.
+    /// Total run time of the code of its steps.
     pub fn execution_time(&self) -> Duration {
         self.steps.iter().map(Step::execution_time).sum()
     }
@@ -292,7 +292,7 @@ impl Plan {
         }
     }
 
-    /// Children of an action: those that it planned itself.
+    /// Children of an action: the actions that it planned itself.
     pub fn children(&self, parent: ActionId) -> impl Iterator<Item = &ActionData> {
         self.actions.iter().filter(move |action| action.parent == Some(parent))
     }

@@ -26,7 +26,7 @@ pub(crate) struct Pages {
     under_way: Vec<u32>,
 }
 
-/// Where a page is.
+/// Location of a page.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Page {
     /// The entry; 0 as long as it is not written.
@@ -69,12 +69,13 @@ impl Pages {
         }
     }
 
-    /// Nothing of a page is needed any more; how many of its plans are not over.
+    /// Removes a page that is not needed any more; returns the number of its plans that are not
+    /// over.
     pub(super) fn remove(&mut self, page: u32) -> u32 {
         self.all.remove(&page).map_or(0, |page| page.left)
     }
 
-    /// Where a page is.
+    /// Location of a page.
     pub(crate) fn find(&self, page: u32) -> Option<Page> {
         self.all.get(&page).copied()
     }

@@ -18,7 +18,7 @@ use crate::time::Time;
 /// Thousandths in the weight 1, which is that of a step by default.
 pub(crate) const WEIGHT_ONE: u32 = 1_000;
 
-/// What an action's [`plan`](Action::plan) makes the plan with.
+/// Tool with which an action's [`plan`](Action::plan) makes the plan.
 pub struct Planner<'a, A: Action> {
     planning: &'a mut Planning,
     id: ActionId,
@@ -55,7 +55,8 @@ impl<A: Action> ActionRef<A> {
         self.reference(&[], |output| output)
     }
 
-    /// What [`output!`](crate::output) calls: a reference to a field, whose type the function tells.
+    /// Implementation of [`output!`](crate::output): a reference to a field, whose type comes from
+    /// the function.
     ///
     /// # Errors
     ///
@@ -97,8 +98,8 @@ impl<A: Action> Planner<'_, A> {
     ///
     /// # Errors
     ///
-    /// What its planning failed with, also recorded at its step; it is not registered; or the plan
-    /// is too deep or too large.
+    /// The error of its planning, also recorded at its step; it is not registered; or the plan is
+    /// too deep or too large.
     pub fn plan_action<B: Action>(&mut self, input: B::Input) -> Result<ActionRef<B>, ActionError> {
         let id = self.planning.plan_child::<B>(Some(self.id), None, input)?;
         Ok(self.planning.reference(id))
@@ -110,7 +111,7 @@ impl<A: Action> Planner<'_, A> {
         self.extended
     }
 
-    /// What is planned inside runs one after the other.
+    /// Actions planned inside run one after the other.
     ///
     /// # Errors
     ///
@@ -122,8 +123,8 @@ impl<A: Action> Planner<'_, A> {
         self.scope(part, Flow::Sequence)
     }
 
-    /// What is planned inside runs at the same time, as far as no output is needed by another: as
-    /// everything in a plan that is not in a sequence.
+    /// Actions planned inside run at the same time, as far as none needs the output of another.
+    /// This is the default outside of sequences.
     ///
     /// # Errors
     ///
@@ -135,8 +136,8 @@ impl<A: Action> Planner<'_, A> {
         self.scope(part, Flow::Concurrence)
     }
 
-    /// What the plan is called instead of by the name of its root action. Only the root action's
-    /// word counts.
+    /// Sets the label of the plan, by default the name of its root action. Only the root action's
+    /// label counts.
     pub fn label(&mut self, label: impl Into<String>) {
         if self.id == ActionId(1) {
             self.planning.label = Some(label.into());

@@ -14,7 +14,7 @@ impl Plan {
         &self.queued
     }
 
-    /// What it waits for, if all that is under way waits for places.
+    /// Awaited place, for people, if all active steps wait for places.
     pub(super) fn waits_for_place(&self) -> Option<&str> {
         let busy = self.counts.of(&[StepState::Running, StepState::Reverting]) as usize;
         let first = self.queued.first().filter(|_| busy == self.queued.len())?;

@@ -1,4 +1,4 @@
-//! What the journal says about a plan: everything a plan knows follows from its records.
+//! Records of the journal: the full state of a plan follows from them.
 //!
 //! A record is appended and never changed. Variants are only added at the end, and the fields of one
 //! stay as they are: the bytes of an older version must be readable by every later one.
@@ -31,10 +31,10 @@ pub enum Record {
         state: PlanState,
         /// When.
         at: Time,
-        /// Who or what made it so, and why.
+        /// Author and reason.
         why: String,
     },
-    /// The code of a step is about to be called. What follows a crash knows by it that it may have run.
+    /// The code of a step is about to be called. After a crash this shows that it may have run.
     Started {
         /// The step.
         step: StepId,
@@ -44,7 +44,7 @@ pub enum Record {
         limit: Option<Time>,
         /// Why.
         cause: Cause,
-        /// How long it may be silent, if it has to give signs of life.
+        /// Maximum time between heartbeats, if they are required.
         silence: Option<Duration>,
     },
     /// The code of a step has ended.
@@ -53,9 +53,9 @@ pub enum Record {
         step: StepId,
         /// When.
         at: Time,
-        /// How long it ran, in microseconds.
+        /// Run time in microseconds.
         ran_us: u64,
-        /// How it ended.
+        /// How the call ended.
         end: End,
         /// Its output, if it changed.
         output: Option<Payload>,
@@ -66,11 +66,11 @@ pub enum Record {
         step: StepId,
         /// When.
         at: Time,
-        /// What tells it from others: a second one with the same id is dropped.
+        /// Id of the event: a second one with the same id is dropped.
         id: Option<String>,
-        /// What it says.
+        /// Content of the event.
         payload: Payload,
-        /// Who has sent it; nothing if it is the program itself.
+        /// Sender; `None` for the program itself.
         by: Option<String>,
     },
     /// A step is to get an event at a time.
@@ -86,14 +86,14 @@ pub enum Record {
     },
     /// A timer is over: its event waits for the step, if that still takes events.
     TimerFired {
-        /// Which.
+        /// Number of the timer.
         timer: u32,
         /// When.
         at: Time,
     },
     /// A timer was taken back.
     TimerCancelled {
-        /// Which.
+        /// Number of the timer.
         timer: u32,
     },
     /// The world that ran a step is gone; the step may or may not have had its effect.
@@ -113,18 +113,18 @@ pub enum Record {
         state: StepState,
         /// When.
         at: Time,
-        /// Who or what, and why.
+        /// Author and reason.
         why: String,
     },
     /// Failed steps are dealt with by policy or by somebody.
     Rescued {
         /// When.
         at: Time,
-        /// How.
+        /// The chosen treatment.
         how: Rescue,
         /// The steps that had failed.
         steps: Vec<StepId>,
-        /// Who or what decided it.
+        /// Author of the decision.
         by: String,
     },
     /// The compensation of a step is about to be called.
@@ -138,7 +138,7 @@ pub enum Record {
     CancelRequested {
         /// When.
         at: Time,
-        /// Who.
+        /// Author.
         by: String,
         /// Whether code that runs is not waited for.
         is_forced: bool,
@@ -147,20 +147,20 @@ pub enum Record {
     Reset {
         /// When.
         at: Time,
-        /// Which.
+        /// The steps.
         steps: Vec<StepId>,
-        /// Who, and why.
+        /// Author and reason.
         why: String,
     },
     /// The input of an action was changed by somebody.
     InputEdited {
         /// When.
         at: Time,
-        /// Whose.
+        /// The action.
         action: ActionId,
         /// The new one.
         input: Payload,
-        /// Who.
+        /// Author.
         by: String,
     },
     /// A step has asked for plans of their own, and waits for their ends.
@@ -171,16 +171,16 @@ pub enum Record {
         step: StepId,
         /// The plans.
         plans: Vec<SubPlan>,
-        /// How many of the step's plans may be under way at once; `None` for all.
+        /// Maximum number of the step's sub-plans at once; `None` for all.
         at_once: Option<u32>,
     },
     /// A plan that this one waits for is over, or will never be.
     PlanEnded {
         /// When that was known here.
         at: Time,
-        /// Which plan.
+        /// The plan.
         plan: PlanId,
-        /// What came of it.
+        /// Its result.
         result: PlanResult,
     },
     /// The plan is to be planned later.
@@ -195,7 +195,7 @@ pub enum Record {
         after: Vec<PlanId>,
         /// Not before somebody allows it.
         is_frozen: bool,
-        /// Who.
+        /// Author.
         by: String,
     },
     /// The plan will not be planned.
@@ -209,7 +209,7 @@ pub enum Record {
     Note {
         /// When.
         at: Time,
-        /// Who did what.
+        /// The event and its author.
         text: String,
     },
     /// A step that has started waits for a place in a queue: its code was not called.
@@ -242,7 +242,7 @@ pub enum Record {
     Migrated {
         /// When.
         at: Time,
-        /// Whose.
+        /// The action.
         action: ActionId,
         /// The new version.
         version: u32,
@@ -257,7 +257,7 @@ pub enum Record {
         step: StepId,
         /// When.
         at: Time,
-        /// What it said.
+        /// Details of the heartbeat.
         details: Option<Payload>,
     },
     /// A step has given no sign of life for too long: the attempt is over, whatever becomes of its code.
@@ -273,11 +273,11 @@ pub enum Record {
     Labelled {
         /// When.
         at: Time,
-        /// Those that are new or have another value.
+        /// New labels, and labels with another value.
         set: Vec<(String, String)>,
-        /// Those that are gone.
+        /// Removed labels.
         removed: Vec<String>,
-        /// Who.
+        /// Author.
         by: String,
     },
     /// A step has asked for steps of other actions, which begin now.
@@ -286,20 +286,20 @@ pub enum Record {
         at: Time,
         /// The step that asks.
         asker: StepId,
-        /// What for.
+        /// The added steps.
         steps: Vec<GrownStep>,
     },
     /// The code of a step has added a chunk to the output stream of the plan.
     Chunk {
         /// The step.
         step: StepId,
-        /// Which attempt of it.
+        /// Number of the attempt.
         attempt: u32,
         /// When.
         at: Time,
-        /// What it is, for readers.
+        /// Kind of the chunk, for readers.
         kind: String,
-        /// What it says.
+        /// Content.
         data: Payload,
     },
     /// The chunks before are gone.
@@ -352,12 +352,12 @@ pub enum Record {
         at: Time,
         /// The number of the new run: the first one is 1.
         run: u32,
-        /// What planning made.
+        /// Result of the planning.
         planned: Box<Planned>,
     },
 }
 
-/// How a plan began.
+/// The begin of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Created {
     /// When.
@@ -374,7 +374,7 @@ pub struct Created {
     pub key: Option<String>,
     /// Labels for search.
     pub labels: Vec<(String, String)>,
-    /// Who triggered it.
+    /// The principal or plan that triggered it.
     pub by: String,
     /// Its steps get places in queues before those of plans with lower ones.
     pub priority: i32,
@@ -384,14 +384,14 @@ pub struct Created {
     pub trace: Option<Trace>,
 }
 
-/// What planning made.
+/// Result of the planning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Planned {
     /// When it began.
     pub began: Time,
     /// When it ended.
     pub at: Time,
-    /// What the plan is called.
+    /// Label of the plan.
     pub label: String,
     /// All actions; the first is the root.
     pub actions: Vec<PlannedAction>,
@@ -401,7 +401,7 @@ pub struct Planned {
     pub run: Flow,
     /// The steps of the finalize phase, in their order.
     pub finalize: Vec<StepId>,
-    /// What went wrong, if something did.
+    /// The error, if planning failed.
     pub error: Option<ActionError>,
     /// Locks that it holds while it is under way.
     pub locks: Vec<PlanLock>,
@@ -414,7 +414,7 @@ pub struct PlannedAction {
     pub name: String,
     /// The version that planned it.
     pub version: u32,
-    /// Who planned it.
+    /// The action that planned it.
     pub parent: Option<ActionId>,
     /// Its input; places of outputs that are not there yet hold references.
     pub input: Payload,
@@ -425,7 +425,7 @@ pub struct PlannedAction {
 /// A step of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedStep {
-    /// Which phase.
+    /// Phase of the action.
     pub kind: StepKind,
     /// Of which action.
     pub action: ActionId,
@@ -446,7 +446,7 @@ pub struct SubPlan {
     pub action: String,
     /// Its input.
     pub input: Payload,
-    /// What it is to be found by.
+    /// Labels for searches.
     pub labels: SubPlanLabels,
 }
 
@@ -459,16 +459,16 @@ pub struct SubPlanLabels {
     pub is_inheriting: bool,
 }
 
-/// How the code of a step ended.
+/// How a call of a step's code ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum End {
     /// Well.
     Success,
     /// It waits for an event.
     Suspended {
-        /// What for, for people.
+        /// Awaited event, for people.
         reason: String,
-        /// How far it is, in thousandths, if it says so.
+        /// Progress in thousandths, if it was set.
         progress: Option<u32>,
     },
     /// It has ended because the plan is being cancelled.

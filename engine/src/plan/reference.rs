@@ -26,7 +26,7 @@ pub struct OutputRef<T> {
     value: PhantomData<fn() -> T>,
 }
 
-/// Where a reference leads.
+/// Target of a reference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Place {
     pub(crate) plan: PlanId,
@@ -66,7 +66,7 @@ impl<T> fmt::Debug for OutputRef<T> {
 pub enum Input<T> {
     /// The value.
     Value(T),
-    /// Where it will be.
+    /// A reference to a future output.
     Output(OutputRef<T>),
 }
 

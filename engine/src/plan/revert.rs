@@ -1,13 +1,13 @@
-//! How compensations change a plan, as part of [`Plan::apply`].
+//! Effect of compensations on a plan, as part of [`Plan::apply`].
 //!
 //! | from | by | to |
 //! | --- | --- | --- |
 //! | success, error, revert_failed, revert_retrying | it is called | reverting |
-//! | reverting | it ends well | reverted |
+//! | reverting | it succeeds | reverted |
 //! | reverting | it fails, and is tried again | revert_retrying |
 //! | reverting | it fails for good | revert_failed: the plan is paused |
-//! | reverting | the world goes away | revert_retrying |
-//! | revert_failed | somebody leaves it out | kept |
+//! | reverting | the world ends | revert_retrying |
+//! | revert_failed | an operator skips it | kept |
 
 use super::apply::Inconsistent;
 use super::record::End;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Where a plan is in its life.
+/// State of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanState {
@@ -65,7 +65,7 @@ impl PlanState {
     }
 }
 
-/// Where a step is in its life.
+/// State of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepState {
@@ -104,7 +104,7 @@ pub enum StepState {
 }
 
 impl StepState {
-    /// How many states there are.
+    /// Number of states.
     pub(crate) const COUNT: usize = 16;
 
     /// In lower case, as everywhere outside the code.
@@ -164,7 +164,7 @@ impl StepState {
     }
 }
 
-/// What kind of phase a step is.
+/// Phase of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepKind {
@@ -187,7 +187,7 @@ impl StepKind {
     }
 }
 
-/// What came of a plan, as its steps tell it; it may change until the plan is stopped.
+/// Result of a plan, from the states of its steps; it may change until the plan is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanResult {

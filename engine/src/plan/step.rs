@@ -1,4 +1,4 @@
-//! What a plan knows of one of its steps, and of an action.
+//! Data of one step of a plan, and of an action.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,11 +19,11 @@ use crate::time::Time;
 pub struct Step {
     /// Its id.
     pub id: StepId,
-    /// Which phase of its action it is.
+    /// Phase of its action.
     pub kind: StepKind,
     /// Its action.
     pub action: ActionId,
-    /// Where it is.
+    /// Its state.
     pub state: StepState,
     /// Why it failed the last time it ended.
     pub error: Option<ActionError>,
@@ -31,16 +31,16 @@ pub struct Step {
     pub started_at: Option<Time>,
     /// When it ended.
     pub ended_at: Option<Time>,
-    /// How long its code has run in all, in microseconds.
+    /// Total run time of its code, in microseconds.
     pub ran_us: u64,
-    /// How often its code was called from the beginning: 1 for the first time, one more after each
-    /// failure or crash. Events do not count.
+    /// Number of attempts from the beginning: 1 for the first time, one more after each failure or
+    /// crash. Events do not count.
     pub attempt: u32,
-    /// How often its code was called in all, also in earlier runs of the plan.
+    /// Total number of calls of its code, also in earlier runs of the plan.
     pub calls: u32,
-    /// How often it was called in earlier runs.
+    /// Number of calls in earlier runs.
     pub(crate) calls_before: u32,
-    /// How far it says it is, in thousandths.
+    /// Progress set by it, in thousandths.
     pub progress: Option<u32>,
     /// Its share of the plan's progress, in thousandths.
     pub weight: u32,
@@ -58,7 +58,7 @@ pub struct Step {
     pub(crate) is_rescued: bool,
     /// Its place among the steps that have ended: compensation goes backwards.
     pub(crate) order: u32,
-    /// What it waits for while it is suspended.
+    /// Awaited event while it is suspended, for people.
     pub waits_for: String,
     /// When its next attempt is due.
     pub retry_at: Option<Time>,
@@ -83,9 +83,9 @@ pub struct Step {
 /// An event for a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// What tells it from others.
+    /// Id of the event.
     pub id: Option<String>,
-    /// What it says.
+    /// Content of the event.
     pub payload: Payload,
     /// When it came.
     pub at: Time,
@@ -113,7 +113,7 @@ pub struct ActionData {
     pub name: String,
     /// The version that planned it.
     pub version: u32,
-    /// Who planned it.
+    /// The action that planned it.
     pub parent: Option<ActionId>,
     /// Its input, with references where outputs are meant.
     pub input: Payload,
@@ -130,7 +130,7 @@ pub struct ActionData {
 }
 
 impl Step {
-    /// How long its code has run.
+    /// Total run time of its code.
     pub fn execution_time(&self) -> Duration {
         Duration::from_micros(self.ran_us)
     }
@@ -143,10 +143,10 @@ impl Step {
         }
     }
 
-    /// How far it is, in thousandths.
+    /// Its progress, in thousandths.
     pub fn done_thousandths(&self) -> u32 {
         match self.state {
-            // One that was dropped is nothing that is still to be done.
+            // A dropped step is no open work.
             StepState::Success | StepState::Skipped | StepState::Reverted | StepState::Dropped => {
                 1_000
             }

@@ -20,7 +20,7 @@ impl Trace {
         Self { parent: trace.to_string(), state: trace.state().map(str::to_owned) }
     }
 
-    /// That of the request which is handled in this thread.
+    /// The trace of the request that this thread handles.
     pub(crate) fn ambient() -> Option<Self> {
         RequestContext::current().trace().map(Self::of)
     }

@@ -7,16 +7,16 @@ use super::step::Step;
 use super::Plan;
 use crate::id::StepId;
 
-/// What a plan that is not over waits for.
+/// Reason why a plan that is not over waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Waiting {
     /// Nothing: its code runs, or is about to; or it is over.
     Nothing,
-    /// It is paused: somebody has to retry, skip or end something.
+    /// Paused: an operator has to retry, skip or end a step.
     Decision,
-    /// It is frozen: somebody has to allow it.
+    /// Frozen: an operator has to allow it.
     Permission,
     /// The end of a plan that has to be over before it.
     Plan,
@@ -36,8 +36,8 @@ pub enum Waiting {
     Place,
     /// The store: it fails, and what has happened is written when it is well again.
     Store,
-    /// A world that can read it: what the store has of it is damaged, of a newer version, or of a
-    /// codec that is not here.
+    /// A world that can read it: its stored data is damaged, of a newer version, or of a codec that
+    /// this world does not have.
     Unreadable,
 }
 
@@ -84,7 +84,7 @@ impl Waiting {
 }
 
 impl Plan {
-    /// What it waits for.
+    /// Its reason for waiting.
     pub fn waiting(&self) -> Waiting {
         self.wait().0
     }

@@ -1,4 +1,4 @@
-//! What a listener has not taken yet: entries as the journal's writer gives them.
+//! Entries that a listener has not taken yet, as the journal's writer gives them.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::id::PlanId;
 use crate::limits::WATCH_BYTES_MAX;
 use crate::store::{Append, Seq, Verdict, Written};
 
-/// Those who listen; owned by the journal's writer. While there are none it costs one look at a length
+/// The listeners; owned by the journal's writer. Without listeners it costs one look at a length
 /// for each commit.
 #[derive(Default)]
 pub(crate) struct Listeners(Vec<Arc<Buffer>>);
@@ -26,7 +26,7 @@ impl Listeners {
         if self.0.is_empty() {
             return;
         }
-        // One that nobody else holds has nobody who reads it.
+        // A buffer without another holder has no reader.
         self.0.retain(|buffer| Arc::strong_count(buffer) > 1);
         if self.0.is_empty() {
             return;
@@ -56,7 +56,7 @@ impl Drop for Listeners {
     }
 }
 
-/// What waits for one listener; bounded.
+/// Waiting entries of one listener; bounded.
 pub(crate) struct Buffer {
     /// Only these plans; all if it is nothing.
     plans: Option<HashSet<PlanId>>,
@@ -68,7 +68,7 @@ pub(crate) struct Buffer {
 struct State {
     entries: VecDeque<Arc<Written>>,
     bytes: usize,
-    /// How many were dropped since this was asked, and the last of them.
+    /// Number of entries dropped since the last look, and the last of them.
     missed: u64,
     missed_until: Seq,
     is_closed: bool,
@@ -81,7 +81,7 @@ impl fmt::Debug for Buffer {
     }
 }
 
-/// What a listener finds.
+/// Result of a listener's look.
 pub(crate) enum Taken {
     /// The oldest entry that waits.
     Entry(Arc<Written>),

@@ -1,4 +1,4 @@
-//! What a record tells of a plan, beside how it changes it.
+//! Happenings of a record, besides its effect on the plan.
 
 use super::happening::What;
 use super::Cursor;
@@ -8,7 +8,7 @@ use crate::id::StepId;
 use crate::plan::{counted, End, Inconsistent, Plan, PlanState, Record, StepState};
 use crate::time::Time;
 
-/// What a happening says but for its place.
+/// A happening without its place.
 struct Told {
     at: Time,
     what: What,
@@ -221,7 +221,7 @@ fn source(plan: &Plan, record: &Record) -> Option<(Time, Option<String>, String)
     Some((at, by, why))
 }
 
-/// Who is named in a text of ours that ends so: «resumed by Ann».
+/// Author in a generated text that ends so: «resumed by Ann».
 fn split(at: Time, why: &str) -> (Time, Option<String>, String) {
     let found = why.strip_prefix("by ").map(|by| ("", by)).or_else(|| why.split_once(" by "));
     match found {

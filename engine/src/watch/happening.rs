@@ -10,9 +10,10 @@ use crate::plan::{PlanResult, PlanState, StepKind, StepState};
 use crate::store::Seq;
 use crate::time::Time;
 
-/// A place among all that has happened in a store: what comes later is greater.
+/// A position in the journal of a store; later happenings have greater ones.
 ///
-/// As a text it is two numbers with a point between, or the first one alone; a listener keeps it to go on from there.
+/// As text it is two numbers with a point between, or the first one alone; a listener stores it to
+/// continue from there.
 ///
 /// ```
 /// use turnwheel_engine::watch::Cursor;
@@ -27,7 +28,7 @@ use crate::time::Time;
 pub struct Cursor {
     /// The entry of the journal.
     pub seq: Seq,
-    /// Which of the things that happened in it, from 0.
+    /// Number of the happening within its entry, from 0.
     pub nth: u32,
 }
 
@@ -77,31 +78,31 @@ pub struct Happening {
     pub cursor: Cursor,
     /// The plan.
     pub plan: PlanId,
-    /// What the plan is called.
+    /// Label of the plan.
     pub label: String,
     /// When.
     pub at: Time,
-    /// What.
+    /// The happening.
     #[serde(flatten)]
     pub what: What,
-    /// Who, if it was somebody: the name that was given with the trigger or the order.
+    /// The author, if there is one: the name given with the trigger or the order.
     pub by: Option<String>,
     /// Why; for people.
     pub why: String,
 }
 
-/// What happened.
+/// Kind of a happening.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum What {
     /// The plan went into another state.
     Plan {
-        /// The one before; none if it came into being.
+        /// The former state; `None` for a new plan.
         from: Option<PlanState>,
         /// The new one.
         to: PlanState,
-        /// What came of it so far.
+        /// Its result so far.
         result: PlanResult,
     },
     /// A step went into another state.
@@ -110,13 +111,13 @@ pub enum What {
         step: StepId,
         /// Its action.
         action: String,
-        /// Which phase of it.
+        /// Its phase.
         kind: StepKind,
         /// The state before.
         from: StepState,
         /// The new one.
         to: StepState,
-        /// Which attempt it is, from 1; 0 before the first.
+        /// Number of the attempt, from 1; 0 before the first.
         attempt: u32,
     },
     /// An event has come for a step, or a timer of it.

@@ -1,8 +1,8 @@
-//! What happens to plans, as it becomes durable: live, and again from the store.
+//! Happenings of plans, as they become durable: live, and again from the store.
 //!
-//! Nothing is written for it: all of it follows from the records of the journal. The writer gives each
-//! entry that has become durable to those who listen, if somebody does; they replay the entries of each
-//! plan, so that what is told live and what is read later cannot differ.
+//! No data is written for it: all happenings follow from the records of the journal. The writer
+//! gives each durable entry to the listeners, if there are some. They replay the entries of each
+//! plan, so that live and re-read happenings cannot differ.
 
 mod buffer;
 mod derive;

@@ -20,7 +20,7 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    /// What happened in an entry; nothing if the plan before it is not known here.
+    /// Happenings of an entry; `None` if the plan's earlier state is not known here.
     pub(crate) fn entry(&mut self, entry: &Written) -> Result<Option<Vec<Happening>>, StoreError> {
         let mut plan = if entry.prev == 0 {
             None
@@ -82,7 +82,7 @@ impl Replay {
         if self.order.len() > 4 * WATCH_PLANS_MAX {
             let plans = &self.plans;
             self.order.retain(|plan| plans.contains_key(plan));
-            // One that left and came back is there twice; once is enough.
+            // A plan that left and came back is listed twice; keep one.
             let mut seen = std::collections::HashSet::new();
             self.order.retain(|plan| seen.insert(*plan));
         }

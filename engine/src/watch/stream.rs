@@ -22,7 +22,7 @@ use crate::limits::{WATCH_ENTRIES, WATCH_ENTRIES_MAX, WATCH_PAGE};
 use crate::store::{Seq, Written};
 use crate::world::World;
 
-/// What to listen to; without more said, to everything from now on.
+/// Filter of happenings; by default everything from now on.
 ///
 /// ```
 /// use turnwheel_engine::watch::{Cursor, WatchFilter};
@@ -70,7 +70,7 @@ impl WatchFilter {
         self
     }
 
-    /// How many journal entries may wait to be taken, instead of
+    /// Maximum number of waiting journal entries, instead of
     /// [`WATCH_ENTRIES`](crate::limits::WATCH_ENTRIES); at most
     /// [`WATCH_ENTRIES_MAX`](crate::limits::WATCH_ENTRIES_MAX).
     pub fn buffer(mut self, entries: usize) -> Self {
@@ -78,7 +78,7 @@ impl WatchFilter {
         self
     }
 
-    /// What was missed is read from the store, and not told as [`Watched::Missed`].
+    /// Reads missed entries from the store, instead of reporting [`Watched::Missed`].
     pub fn catching_up(mut self) -> Self {
         self.catches_up = true;
         self
@@ -93,7 +93,7 @@ impl WatchFilter {
     }
 }
 
-/// What a listener is told.
+/// Item of a listener's stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -102,7 +102,7 @@ pub enum Watched {
     Happened(Box<Happening>),
     /// The listener was too slow: something was left out. [`Watch::catch_up`] goes back for it.
     Missed {
-        /// How many entries of the journal, of those plans that are listened to.
+        /// Number of missed journal entries of the watched plans.
         entries: u64,
         /// The last place that was told.
         after: Cursor,
@@ -111,14 +111,14 @@ pub enum Watched {
     },
 }
 
-/// What happens to plans, as it becomes durable. Made by [`World::watch`].
+/// Happenings of plans, as they become durable. Made by [`World::watch`].
 ///
-/// It is a [`Stream`]; [`Watch::next`] and, for code that may block, [`Watch::wait_next`] do the same. It
-/// ends when its world does. What happened is told in the order of the journal, once each, and so that a
-/// listener that goes on [after](WatchFilter::after) the last [`Cursor`] it has kept misses nothing.
+/// It is a [`Stream`]; [`Watch::next`] and, for code that may block, [`Watch::wait_next`] do the
+/// same. It ends when its world does. Happenings come in the order of the journal, once each. A
+/// listener that continues [after](WatchFilter::after) its last [`Cursor`] misses nothing.
 ///
-/// Entries that wait to be taken are bounded; when they are too many the oldest are left out, and how
-/// many is told. A listener that is dropped costs nothing from the next commit on.
+/// Entries that wait to be taken are bounded; beyond the bound the oldest are dropped, and their
+/// number is reported. A dropped listener costs nothing from the next commit on.
 #[must_use = "streams do nothing unless polled"]
 pub struct Watch {
     journal: Journal,
@@ -133,7 +133,7 @@ pub struct Watch {
     at: Seq,
     /// Up to here the store is read.
     gap_until: Seq,
-    /// Where the last miss began.
+    /// Place at which the last miss began.
     missed_after: Option<Seq>,
     is_over: bool,
 }
@@ -201,8 +201,8 @@ impl Watch {
         next.map_err(|refused| StoreError::unanswered(&refused))?.transpose()
     }
 
-    /// After [`Watched::Missed`]: goes back to where it began. What was left out is told now, from the
-    /// store, and what came after it once more.
+    /// After [`Watched::Missed`]: goes back to the begin of the miss. The dropped happenings come
+    /// now, from the store, and the later ones once more.
     pub fn catch_up(&mut self) {
         if let Some(after) = self.missed_after.take() {
             self.gap_until = self.gap_until.max(self.at);
