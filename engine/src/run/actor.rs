@@ -49,7 +49,7 @@ pub(crate) struct PlanActor {
     pub(super) effects: Vec<Effect>,
     pub(super) answers: Vec<Answer>,
     pub(super) key: Option<String>,
-    /// Handed to the journal, not durable: what to do when it is.
+    /// Entry handed to the journal and not durable yet, with the effects that follow it.
     pub(super) under_way: Option<UnderWay>,
     /// Calls of code that have not returned: which one of the step, and how to tell it to end.
     pub(super) running: HashMap<StepId, (u32, CancelFlag)>,
@@ -74,7 +74,7 @@ pub(crate) struct PlanActor {
     pub(super) beats: Beats,
     /// As long as it has something under way that the end of the world waits for.
     pub(super) busy: Option<BusyPlan>,
-    /// What was said to it while it was being planned, before there was anything.
+    /// Messages that came while the plan was being planned.
     pub(super) early: Early,
 }
 
@@ -213,7 +213,7 @@ impl PlanActor {
             let row = PlanRow { head, ..row(plan) };
             self.world.journal().update(row, self.world.epoch());
         }
-        // What was left behind before was told then.
+        // Events left behind before were reported then.
         self.plan.iter_mut().for_each(|plan| drop(plan.take_left_behind()));
         self.go_on_as_read();
         Ok(())
@@ -267,7 +267,7 @@ impl Handler<Order> for PlanActor {
             return self.end_damaged(by, reply, cx);
         }
         if self.is_planning && matches!(kind, OrderKind::Delay { .. }) {
-            // What it plans goes on when that has ended: to accept it would be to promise what is not kept.
+            // Its planning continues after this: an accepted order would be lost.
             let (plan, state) = (self.id, PlanState::Scheduled.name());
             let problem = "it is being planned already: cancel or halt it instead".to_owned();
             let _late = reply.complete(Err(PlanError::State { plan, state, problem }));
@@ -333,7 +333,7 @@ impl Handler<CallReturned> for PlanActor {
 }
 
 impl PlanActor {
-    /// What was decided and is not handed to the journal.
+    /// Decided records that are not handed to the journal yet.
     pub(super) fn decided(&self) -> &[Record] {
         &self.records
     }
@@ -349,15 +349,15 @@ impl PlanActor {
         Some(Decisions { plan, now, alive_since, registry, is_rescuing, locks, records, effects })
     }
 
-    /// Leaves a message to the next activation. This one is ending: what it decided now would become
-    /// durable without it, and nobody would go on from there.
+    /// Leaves a message to the next activation. This one is ending: its decisions would become
+    /// durable without it, and no activation would continue from there.
     pub(super) fn pass_on<M: Send + 'static>(&self, message: M)
     where
         Self: Handler<M>,
     {
         let key = PlanKey::new(&self.world, self.id);
         if let Err(error) = self.world.plans().get::<Self>(key).tell(message) {
-            // Who has sent it is told by the end of its reply.
+            // The sender notices by the drop of its reply.
             tracing::warn!(plan = %self.id, kind = %error.kind, "a message is refused");
         }
     }
@@ -402,13 +402,13 @@ impl PlanActor {
             self.take_page();
             self.ask_for_places(cx);
             if self.records.is_empty() {
-                // Nothing to write: what was ordered had no consequence that is not durable.
+                // Nothing to write: the order had no durable consequence.
                 for answer in std::mem::take(&mut self.answers) {
                     answer(&Ok(Verdict::Written(self.head)));
                 }
                 let effects = std::mem::take(&mut self.effects);
                 self.carry_out(effects, cx);
-                // What was called and returned at once.
+                // Calls that returned at once.
                 self.ask_for_places(cx);
                 if !self.records.is_empty() {
                     self.append(cx);
@@ -422,7 +422,7 @@ impl PlanActor {
         }
         self.count_busy();
         let Some(plan) = &self.plan else {
-            // What is being planned stays: the end of its planning is told to this activation.
+            // A plan that is being planned stays: the end of its planning comes to this activation.
             return if self.is_planning { cx.hold() } else { cx.passivate() };
         };
         let is_busy = self.under_way.is_some()
@@ -468,8 +468,8 @@ impl PlanActor {
         }
     }
 
-    /// Leaves memory without the plan as it is: the store knows better. Code that runs is told to
-    /// end: what it returns does not count.
+    /// Leaves memory without storing the plan: the store has a newer state. Running code is asked
+    /// to end: its result does not count.
     pub(super) fn forget(&mut self, cx: &mut Context<'_, Self>) {
         self.running.values().for_each(|(_, cancelled)| cancelled.set());
         self.forget_decisions();
@@ -477,7 +477,7 @@ impl PlanActor {
         cx.passivate();
     }
 
-    /// What is not durable is as if it had not been decided.
+    /// Drops decisions that are not durable.
     pub(super) fn forget_decisions(&mut self) {
         // If it was never stored, nobody must wait for it; else it asks again when it is read.
         self.leave_locks();

@@ -1,4 +1,4 @@
-//! The one timer of a plan's actor.
+//! The timer of a plan's actor.
 
 use turnwheel_actors::Context;
 
@@ -15,9 +15,8 @@ impl PlanActor {
         if self.is_planning {
             return;
         }
-        // What is due already was decided, and happens when its entry is durable: it is looked at
-        // again then. A plan that woke at once until then would do nothing else while the store
-        // fails.
+        // Due work was decided already, and is checked again when its entry is durable. Waking at
+        // once until then would be a busy loop while the store fails.
         if self.under_way.is_some() && at <= self.world.now() {
             return;
         }
@@ -27,7 +26,7 @@ impl PlanActor {
         if let Some((_, timer)) = self.armed.take() {
             timer.cancel();
         }
-        // The clock may go back and forth: it is looked at again before a long time is over.
+        // The clock may be set: it is checked again before a long time is over.
         match cx.tell_after(at.since(self.world.now()).min(CLOCK_CHECK), Wake) {
             Ok(timer) => self.armed = Some((at, timer)),
             Err(error) => {

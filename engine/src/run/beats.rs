@@ -183,8 +183,8 @@ impl Decisions<'_> {
         }
     }
 
-    /// What has become of a step whose code ran when the world before went away. If that world
-    /// ended without closing, `unclean_ends_max` says how often in a row that may be.
+    /// Decides about a step whose code ran when the previous world ended. If that world ended
+    /// without closing, `unclean_ends_max` is the maximum number of such ends in a row.
     pub(super) fn interrupted(&mut self, step: StepId, unclean_ends_max: Option<u32>) {
         let policy = self.action_of(step).map(AnyAction::on_interrupt);
         let fails = matches!(policy, Some(OnInterrupt::Fail | OnInterrupt::Pause));
@@ -223,7 +223,7 @@ impl Decisions<'_> {
             || self.plan.failed_steps().any(|step| interrupted(step) && pauses(step.id))
     }
 
-    /// Why the plan is paused: what has failed, or that processes have crashed.
+    /// Reason of the pause: the failures, or crashes of processes.
     pub(super) fn why_paused(&self) -> String {
         self.crashed().unwrap_or_else(|| "a step has failed".to_owned())
     }

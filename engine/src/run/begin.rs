@@ -1,4 +1,4 @@
-//! How a plan begins.
+//! The begin of a plan.
 
 use turnwheel_actors::{Context, Handler};
 use turnwheel_runtime::Completer;
@@ -33,7 +33,7 @@ impl Handler<Begin> for PlanActor {
 }
 
 impl PlanActor {
-    /// Begins the plan with a record: it is planned, or to be planned later.
+    /// Begins the plan with a record: planned, or scheduled for later.
     pub(super) fn begin_with(
         &mut self,
         created: Box<Created>,

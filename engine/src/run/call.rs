@@ -23,11 +23,11 @@ use crate::payload::Payload;
 use crate::plan::{resolve, Plan, PlanState, StepKind, StepState};
 
 impl PlanActor {
-    /// Calls the code of a step; what returns at once is decided at once.
+    /// Calls the code of a step; a result that comes at once is decided at once.
     pub(super) fn call(&mut self, step: StepId, cx: &mut Context<'_, Self>) {
         let Some(plan) = &self.plan else { return };
         let call = plan.step(step).calls;
-        // It is given back when the code has ended, or is dropped.
+        // Released when the code has ended, or is dropped.
         let place = self.places.remove(&step);
         if plan.state != PlanState::Running
             || !matches!(plan.step(step).state, StepState::Running | StepState::Reverting)
@@ -37,7 +37,7 @@ impl PlanActor {
         let begun_ns = cx.now_ns();
         let cancelled = CancelFlag::default();
         if plan.cancel.is_some() && !plan.step(step).is_ending {
-            // That was asked for while the call was on its way to the journal.
+            // The cancel came while the call was on its way to the journal.
             cancelled.set();
         }
         let begun = self.begin(plan, step, cancelled.clone());

@@ -59,7 +59,7 @@ impl PlanActor {
 }
 
 impl Decisions<'_> {
-    /// A call has added chunks. What comes after its step was ended by somebody else counts no more.
+    /// A call has added chunks. Chunks after the end of its step by an order do not count.
     pub(super) fn chunked(&mut self, id: StepId, call: u32, lines: Vec<ChunkLine>) {
         let Some(step) = self.plan.find_step(id) else { return };
         let is_over = step.calls != call

@@ -21,8 +21,8 @@ pub(super) struct EndDamaged {
 }
 
 impl PlanActor {
-    /// Whether an order ends the plan as it is, because it is damaged. One that only this world cannot read
-    /// is none of those.
+    /// Whether an order ends the plan because it is damaged. A plan that only this world cannot
+    /// read does not count.
     pub(super) fn ends_damaged(&self, kind: &OrderKind) -> bool {
         let is_end = matches!(kind, OrderKind::Halt | OrderKind::Fail | OrderKind::Cancel { .. });
         is_end && self.plan.is_none() && matches!(self.unreadable, Some(StoreError::Corrupt(_)))
@@ -68,7 +68,7 @@ impl Handler<EndDamaged> for PlanActor {
         let held = locks.filter(|lock| lock.holder == Some(self.id));
         plan.locks =
             held.map(|lock| PlanLock { name: lock.name, taken: WhenTaken::Wait }).collect();
-        // It stands for all entries up to now: those that are damaged are not read any more.
+        // It replaces all entries up to now: damaged ones are not read any more.
         self.snapshot = Some((head, encode_plan(&plan)));
         self.holds_locks = !plan.locks.is_empty();
         let why = format!("ended by {by}, because it cannot be read: {problem}");

@@ -1,4 +1,4 @@
-//! What follows from what happened to a plan: records, and calls of code. No side effects.
+//! Decisions: the records and calls that follow from an event of a plan. No side effects.
 
 use crate::action::{timed_out, AnyAction, Cause, Next, Registry, RetryPolicy, Returned, Wishes};
 use crate::error::ActionError;
@@ -22,12 +22,12 @@ pub(crate) struct Decisions<'a> {
     pub(crate) locks: &'a Locks,
     /// For the journal, in their order.
     pub(crate) records: &'a mut Vec<Record>,
-    /// What is to be done when the records are durable.
+    /// Effects to carry out when the records are durable.
     pub(crate) effects: &'a mut Vec<Effect>,
 }
 
-/// What is done outside when the records that ask for it are durable. Each may be done again after a
-/// crash.
+/// An effect outside of the plan, carried out when the records that request it are durable. A crash
+/// may repeat it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// The code of a step is called.
@@ -153,7 +153,7 @@ impl Decisions<'_> {
         }
         let is_reverting = step.state == StepState::Reverting;
         if step.calls != call || !(step.state == StepState::Running || is_reverting) {
-            // It was ended by somebody else meanwhile: what it says comes too late.
+            // It was ended by an order meanwhile: its result is too late.
             let text = format!("call {call} of step {id} returned too late");
             return self.record(Record::Note { at: self.now, text });
         }
@@ -167,7 +167,7 @@ impl Decisions<'_> {
         }
         let (end, continues) = self.continues(end, wishes.continues.take());
         let is_suspended = matches!(end, End::Suspended { .. });
-        // What a compensation writes is not the step's output.
+        // A compensation does not change the step's output.
         let output = output.filter(|_| !is_reverting);
         if let Some(input) = continues {
             // It comes first: events that the step has not taken are for the next run.
@@ -188,7 +188,8 @@ impl Decisions<'_> {
         self.advance();
     }
 
-    /// The step waits: what its code has asked for happens, and what came meanwhile is taken.
+    /// The step waits: the commands of its code are carried out, and events that came meanwhile are
+    /// taken.
     fn suspended(&mut self, id: StepId, wishes: Wishes) {
         if wishes.only_timers {
             self.forget_timers(id);
@@ -305,7 +306,7 @@ impl Decisions<'_> {
         for id in self.plan.due(now) {
             let step = self.plan.step(id);
             match step.state {
-                // Nothing begins again: what is to become of it follows from the request to end.
+                // No step begins again: the cancel request decides about it.
                 StepState::Retrying | StepState::RevertRetrying if self.plan.cancel.is_some() => {}
                 StepState::Retrying => self.call_again(id),
                 StepState::RevertRetrying => self.revert_step(id),
@@ -323,8 +324,9 @@ impl Decisions<'_> {
         self.advance();
     }
 
-    /// The plan was read from the store: what ran when the world before went away was interrupted.
-    /// After an unclean end it is said how often in a row that may be while a step runs.
+    /// The plan was read from the store: steps that ran when the previous world ended were
+    /// interrupted. After an unclean end, `unclean_ends_max` limits the number of such ends in a
+    /// row while a step runs.
     pub(crate) fn loaded(&mut self, unclean_ends_max: Option<u32>) {
         if !self.plan.hooks_due.is_empty() {
             self.effects.push(Effect::TellHooks);
@@ -353,7 +355,7 @@ impl Decisions<'_> {
 
     pub(super) fn take_event(&mut self, id: StepId) {
         let step = self.plan.step(id);
-        // One that is to end is told so before anything else.
+        // A cancel request comes before all else.
         let is_to_end = self.plan.cancel.is_some() && !step.is_ending;
         if step.state == StepState::Suspended
             && !step.inbox.is_empty()

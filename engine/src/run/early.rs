@@ -1,6 +1,5 @@
-//! What is said to a plan while it is being planned on the pool, before it has its first record: a step has
-//! asked for it and it is cancelled already, or another plan waits for its end. It is heard, in its order,
-//! when the planning has ended.
+//! Messages to a plan that is being planned on the pool and has no record yet: its parent cancels
+//! it, or another plan waits for its end. They are handled, in order, after the planning.
 
 use std::fmt;
 
@@ -12,7 +11,7 @@ use crate::limits::EARLY_MESSAGES_MAX;
 /// A message, with what brings it to its handler.
 type Brought = Box<dyn FnOnce(&PlanActor) + Send>;
 
-/// What came too early.
+/// Messages that came too early.
 #[derive(Default)]
 pub(super) struct Early(Vec<Brought>);
 
@@ -34,13 +33,13 @@ impl PlanActor {
         Self: Handler<M>,
     {
         if self.early.0.len() >= EARLY_MESSAGES_MAX {
-            // Who has sent it is told by the end of its reply.
+            // The sender notices by the drop of its reply.
             return tracing::warn!(plan = %self.id, "a message to a plan that is being planned is refused");
         }
         self.early.0.push(Box::new(move |myself| myself.pass_on(message)));
     }
 
-    /// The planning has ended: what has waited for that comes now.
+    /// The planning has ended: handles the early messages now.
     pub(super) fn hear_what_came_early(&mut self) {
         for message in std::mem::take(&mut self.early.0) {
             message(self);

@@ -1,8 +1,8 @@
-//! The input of an action of a paused plan is changed by somebody.
+//! Changes of an action's input in a paused plan.
 //!
-//! A new input has to be one of its action before it is kept: an error at the hand that types is worth
-//! more than one of the step, hours later. What cannot be known then is left to the step: what an open
-//! reference will lead to, and what actions take that this world does not know.
+//! A new input is checked against its action before it is accepted: an error for the editor is
+//! better than a failure of the step hours later. Values that are unknown then are left to the
+//! step: targets of open references, and inputs of actions that this world does not know.
 
 use super::decide::Decisions;
 use super::refusal::Refusal;
@@ -59,8 +59,8 @@ impl Decisions<'_> {
             None
         };
         let input = resolved.as_ref().unwrap_or(input);
-        // What an older version has planned is edited as that version has it, and migrated with its
-        // output before the step is called.
+        // An action planned by an older version is edited in the form of that version, and migrated
+        // with its output before the step is called.
         let nothing = Payload::null();
         let output = if data.version == known.version() { &nothing } else { &data.output };
         let fits = known.check(data.version, input, output);

@@ -1,4 +1,4 @@
-//! What a plan's actor does outside, when the records that ask for it are durable.
+//! Effects of a plan's actor on the outside, when the records that request them are durable.
 
 use turnwheel_actors::{Context, Handler};
 use turnwheel_runtime::Completer;
@@ -22,7 +22,8 @@ impl PlanActor {
         let is_at_rest = self.world.is_at_rest();
         for effect in effects {
             match effect {
-                // What is at rest calls nothing: the next world that loads the plan finds it again.
+                // A plan at rest calls nothing: the next world that loads the plan finds the call
+                // again.
                 Effect::Begin(_)
                 | Effect::ReadPage(_)
                 | Effect::PlanNow
@@ -48,7 +49,7 @@ impl PlanActor {
     /// Says something to another plan, in whichever world that is.
     pub(super) fn tell_plan(&self, plan: PlanId, word: Word) {
         let myself = self.id;
-        // What could not be said is asked for again, by this plan.
+        // A message that could not be sent is requested again, by this plan.
         self.world.tell_plan(plan, word, move |world| world.ask_again_later(myself));
     }
 
@@ -271,8 +272,8 @@ impl Handler<Follow> for PlanActor {
         }
         let Follow { follower } = message;
         if self.unreadable.is_some() {
-            // It exists: who waits for it is told when it can be read again, or is ended by
-            // somebody.
+            // It exists: waiters are answered when it can be read again, or is ended by an
+            // operator.
             return cx.passivate();
         }
         if self.plan.is_none() {
@@ -281,7 +282,7 @@ impl Handler<Follow> for PlanActor {
             self.tell_plan(follower, Word::Ended { plan, result });
             return self.settle(cx);
         }
-        // That it waits is stored, so it is told at the end; it may have asked after that.
+        // The follower is stored, so it is notified at the end; it may have asked after that.
         self.effects.push(Effect::TellEndTo(follower));
         self.settle(cx);
     }

@@ -1,4 +1,4 @@
-//! An entry of a plan: what was decided goes to the journal, and is carried out when it is durable.
+//! An entry of a plan: decided records go to the journal, and effects follow when they are durable.
 
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ use crate::world::Undelivered;
 /// An entry that was handed to the journal and is not durable.
 #[derive(Default)]
 pub(super) struct UnderWay {
-    /// What to do when it is.
+    /// Effects to carry out then.
     effects: Vec<Effect>,
     answers: Vec<Answer>,
     /// The entry, if the journal has given it back.
     refused: Option<Box<NewEntry>>,
-    /// How often it was given back.
+    /// Number of times that it was returned.
     tries: u32,
     /// Its bytes.
     bytes: usize,
@@ -90,8 +90,9 @@ impl Handler<WriteAgain> for PlanActor {
 }
 
 impl PlanActor {
-    /// The store has failed: what was decided is kept, and handed over again. A plan that somebody
-    /// wanted to begin is refused instead, and one that another world owns by now is left to that.
+    /// The store has failed: the decided records are kept, and handed over again. A plan that was
+    /// to be triggered is refused instead, and a plan that another world owns by now is left to
+    /// that world.
     fn not_written(
         &mut self,
         mut under_way: UnderWay,
@@ -222,7 +223,7 @@ impl PlanActor {
         (of(&self.followed, &before), of(&before, &self.followed))
     }
 
-    /// The plan was read: what the store has of the plans that it waits for.
+    /// The plan was read: sets the plans that it follows, as the store has them.
     pub(super) fn know_followed(&mut self, plan: &Plan) {
         let followers = self.world.journal().followers();
         let stored = |before: &PlanId| followers.has(*before, self.id);
@@ -248,8 +249,8 @@ impl PlanActor {
     }
 }
 
-/// How long an entry waits that was given back so often. The store is asked often enough that plans
-/// go on soon when it is well again.
+/// Pause of an entry after so many returns. The store is tried often enough that plans continue
+/// soon after its recovery.
 fn pause(tries: u32) -> Duration {
     const FIRST: Duration = Duration::from_millis(50);
     FIRST.saturating_mul(1 << tries.min(8)).min(AFTER_STORE_FAILURE)

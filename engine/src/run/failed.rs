@@ -1,4 +1,4 @@
-//! What is done with all failed steps of a paused plan at once.
+//! Orders for all failed steps of a paused plan at once.
 
 use super::decide::Decisions;
 use crate::id::StepId;

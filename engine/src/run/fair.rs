@@ -1,13 +1,13 @@
-//! Whose turn it is: the highest priority first, plans by turns, each plan's own in their order.
+//! Order of waiters: the highest priority first, plans in turn, each plan's own in their order.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::id::PlanId;
 
-/// What tells one that waits from others; what is asked for later has a greater number.
+/// Number of a waiter; later requests have greater numbers.
 pub(super) type Number = u64;
 
-/// Those who wait. Cost: logarithmic in their count.
+/// The waiters. Cost: logarithmic in their count.
 #[derive(Debug)]
 pub(super) struct Fair<T> {
     /// By priority; a level is there only while somebody waits in it.
@@ -24,7 +24,7 @@ struct Level<T> {
     last_turn: u64,
 }
 
-/// Those of one plan; never empty.
+/// The waiters of one plan; never empty.
 #[derive(Debug)]
 struct Line<T> {
     turn: u64,

@@ -38,7 +38,7 @@ impl Decisions<'_> {
         self.effects.push(Effect::Finalize);
     }
 
-    /// The pause after a failure is over. What failed in a transaction is done again as a whole.
+    /// The pause after a failure is over. A failed transaction is repeated in full.
     pub(super) fn call_again(&mut self, id: StepId) {
         let is_together = self.registry.transaction().is_some();
         if is_together && self.plan.step(id).kind == StepKind::Finalize {

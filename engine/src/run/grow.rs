@@ -52,7 +52,7 @@ impl Decisions<'_> {
         self.part_ended(step);
     }
 
-    /// What was done is taken back: steps that wait for failed ones that they have asked for have failed too.
+    /// The work was reverted: steps that wait for failed parts of theirs have failed too.
     pub(super) fn give_up_waiting(&mut self) {
         for step in self.plan.in_state(StepState::Suspended) {
             let message = "a step that it has asked for has failed";
@@ -60,15 +60,15 @@ impl Decisions<'_> {
         }
     }
 
-    /// Steps begin again: what they have asked for before is not wanted any more.
+    /// Steps begin again: their former parts are dropped.
     pub(super) fn drop_parts_of(&mut self, steps: &[StepId]) {
         let mut left = self.plan.parts_left_by(steps);
         left.retain(|part| !steps.contains(part));
         self.mark(left, StepState::Dropped, "the step that has asked for it begins again");
     }
 
-    /// A step is over, or waits to be tried again: what it has asked for is dropped if it is over, and the
-    /// step that has asked for it hears of it.
+    /// A step is over, or waits for a retry: its parts are dropped if it is over, and the step that
+    /// added it is notified.
     pub(super) fn part_ended(&mut self, id: StepId) {
         if !self.plan.step(id).state.is_live() {
             let open = self.plan.open_parts(id, None);

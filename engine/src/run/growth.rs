@@ -11,7 +11,7 @@ use crate::plan::{Plan, Record};
 use crate::store::aside::parts;
 use crate::store::{Loaded, PlanRow};
 
-/// What has been written of a plan since its last snapshot.
+/// Records of a plan written since its last snapshot.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Growth {
     entries: u32,
@@ -63,7 +63,7 @@ impl PlanActor {
         (is_due && !plan.children.pages().are_open()).then(|| encode_plan(plan))
     }
 
-    /// The plan leaves memory: it is stored as a whole if it is time.
+    /// The plan leaves memory: a snapshot is stored if one is due.
     pub(super) fn leave_snapshot(&mut self) {
         let Some(plan) = self.plan.as_ref().filter(|_| self.is_settled()) else { return };
         if self.growth.is_due(SNAPSHOT_RECORDS) {

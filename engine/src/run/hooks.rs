@@ -85,7 +85,7 @@ fn wanted(registry: &Registry, plan: &Plan, on: On) -> bool {
     has(&plan.created.action) || plan.actions.iter().any(|action| has(&action.name))
 }
 
-/// What the actions of a plan are told of a change.
+/// Changes that the actions of a plan receive.
 fn told(registry: &Registry, plan: &Plan, due: &HookDue) -> Vec<Change> {
     let change = |action: ActionId, name: &str, input: &Payload, output: Payload| Change {
         plan: plan.id,
@@ -116,8 +116,8 @@ fn told(registry: &Registry, plan: &Plan, due: &HookDue) -> Vec<Change> {
     .collect()
 }
 
-/// Tells one action, and for the root also the hooks of the world. What goes wrong is logged: the plan
-/// does not depend on it.
+/// Calls the hook of one action, and for the root also the hooks of the world. Errors are logged:
+/// the plan does not depend on them.
 fn tell(registry: &Registry, change: &Change) {
     let report = |result: Result<(), ActionError>| {
         if let Err(error) = result {

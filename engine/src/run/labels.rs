@@ -5,7 +5,7 @@ use crate::limits::LABELS_MAX;
 use crate::plan::Record;
 
 impl Decisions<'_> {
-    /// Changes labels; what is as it should be already is no change.
+    /// Changes labels; labels that have their value already are skipped.
     pub(super) fn label(
         &mut self,
         mut set: Vec<(String, String)>,

@@ -14,7 +14,7 @@ use crate::error::{PlanError, TriggerError};
 use crate::journal::Held;
 use crate::plan::{Created, Plan, PlanState, Record};
 
-/// What a plan with locks began with: if they are taken in the last moment, it begins again.
+/// Data for a second begin of a plan with locks, if they are taken at the last moment.
 pub(super) struct Beginning {
     pub(super) created: Box<Created>,
     pub(super) next: Record,
@@ -67,7 +67,7 @@ impl PlanActor {
         }
     }
 
-    /// After a commit: who waits for a lock that this plan needs no more is woken.
+    /// After a commit: wakes the waiters of locks that this plan does not need any more.
     pub(super) fn give_locks_back(&self) {
         let needs_none = |plan: &Plan| matches!(plan.state, PlanState::Stopped | PlanState::Paused);
         if self.plan.as_ref().is_some_and(needs_none) {
@@ -75,7 +75,7 @@ impl PlanActor {
         }
     }
 
-    /// This plan waits for its locks no more; those that may begin by that are woken.
+    /// This plan does not wait for its locks any more; wakes plans that may begin now.
     pub(super) fn leave_locks(&self) {
         let Some(plan) = self.plan.as_ref().filter(|plan| !plan.locks.is_empty()) else { return };
         for next in self.world.journal().locks().leave(&plan.locks, self.id) {

@@ -1,4 +1,4 @@
-//! What a plan's actor is told.
+//! Messages to a plan's actor.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) struct Deliver {
     pub(crate) step: StepId,
     pub(crate) id: Option<String>,
     pub(crate) payload: Payload,
-    /// Who has sent it; nothing if it is the program itself.
+    /// Sender; `None` for the program itself.
     pub(crate) by: Option<String>,
     pub(crate) reply: Completer<Result<(), PlanError>>,
     /// Whether it is a dead letter if it is refused.
@@ -81,7 +81,7 @@ pub(crate) struct Delay {
     pub(crate) reply: Completer<Result<Begun, TriggerError>>,
 }
 
-/// A step of another plan asks for this one; it is made if it does not exist.
+/// A step of another plan starts this one; it is created if it does not exist.
 pub(crate) struct BeginChild {
     pub(crate) caller: (PlanId, StepId),
     /// The plans that wait for it, by way of that one too.
@@ -110,10 +110,10 @@ pub(crate) struct AskAgain;
 
 /// The planning of this plan has ended.
 pub(super) struct PlannedNow {
-    /// How it began, if it does not exist yet.
+    /// Its first record, if it does not exist yet.
     pub(super) created: Option<Box<Created>>,
     pub(super) planned: Result<Box<Planned>, ActionError>,
-    /// Who waits for that it has begun.
+    /// The waiter for its begin.
     pub(super) reply: Option<Completer<Result<Begun, TriggerError>>>,
 }
 

@@ -22,7 +22,7 @@ impl Decisions<'_> {
     }
 }
 
-/// What is wrong with a step whose action could not be migrated.
+/// The error of a step whose action could not be migrated.
 pub(super) fn check_version(action: &dyn AnyAction, data: &ActionData) -> Result<(), ActionError> {
     if data.version == action.version() {
         return Ok(());

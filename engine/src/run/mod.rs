@@ -1,38 +1,38 @@
-//! Running plans: what to do next, and the actor that does it.
+//! Running plans: decisions, and the actor that carries them out.
 //!
-//! | part | what it does |
+//! | part | task |
 //! | --- | --- |
 //! | `damaged` | ends plans that cannot be read, by an order |
-//! | `decide` | from a plan and what happened: the records that follow, and the calls to make. Pure. |
-//! | `rescue` | the same, for steps that have failed |
-//! | `orders` | the same, for what people do |
-//! | `edit` | the same, for inputs that people change |
-//! | `outcome` | the same, for what the code of a step has returned |
-//! | `grow` | the same, for steps that steps ask for |
+//! | `decide` | from a plan and an event: the records that follow, and the calls to make. Pure. |
+//! | `rescue` | the same, for failed steps |
+//! | `orders` | the same, for orders |
+//! | `edit` | the same, for edited inputs |
+//! | `outcome` | the same, for results of a step's code |
+//! | `grow` | the same, for steps added by steps |
 //! | `plans` | the same, for plans that wait for plans |
-//! | `beats` | signs of life of steps, and what follows when there are none |
-//! | `growth` | when a plan is stored as a whole |
+//! | `beats` | heartbeats of steps, and treatment of silent ones |
+//! | `growth` | times of snapshots |
 //! | `actor` | one for each live plan: keeps it in memory and appends its records |
-//! | `entry` | hands one entry at a time to the journal, and goes on when it is durable |
+//! | `entry` | hands one entry at a time to the journal, and continues when it is durable |
 //! | `continued` | plans that begin anew |
-//! | `chunks` | takes what the code of steps adds to the output stream |
-//! | `alarm` | its one timer |
-//! | `begin` | how a plan begins |
-//! | `early` | keeps what is said to a plan that is being planned |
-//! | `effects` | what it does outside |
-//! | `elsewhere` | plans that other worlds ask for, and plans that have moved between worlds |
-//! | `hooks` | tells hooks what has happened |
+//! | `chunks` | takes chunks of the output stream from the code of steps |
+//! | `alarm` | its timer |
+//! | `begin` | begin of a plan |
+//! | `early` | keeps messages to a plan that is being planned |
+//! | `effects` | effects on the outside |
+//! | `elsewhere` | plans started by other worlds, and plans that have moved between worlds |
+//! | `hooks` | calls hooks |
 //! | `finalize` | calls the finalize phase in one transaction, if the world has them |
 //! | `call` | calls the code of its steps |
 //! | `pages` | writes and reads sub-plans that wait outside memory |
 //! | `places` | asks for places in queues before code is called |
 //! | `pool` | calls code that may block, when there is a thread for it |
-//! | `queue` | knows who has a place, `fair` who is next |
+//! | `queue` | places and their holders; `fair` has the next waiter |
 //! | `locks` | takes the locks of plans and gives them back |
-//! | `wakes` | knows when plans that are not in memory have to do something |
+//! | `wakes` | timers of plans that are not in memory |
 //!
-//! Nothing that a decision asks for happens outside before its records are durable: a step's code is
-//! called, an event's sender is answered, a waiting caller is told after the commit.
+//! Effects of a decision follow only after its records are durable: the call of a step's code, the
+//! answer to an event's sender, the end of a caller's wait.
 
 mod actor;
 mod alarm;
@@ -87,5 +87,5 @@ pub(crate) use queue::Queues;
 pub(crate) use row::row;
 pub(crate) use wakes::Wakes;
 
-/// What could not be said to another plan is tried again after this time.
+/// Pause before a message to another plan is sent again.
 pub(crate) const AGAIN: std::time::Duration = std::time::Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! What people do with plans: resume, skip, begin again, edit, cancel, halt, take back.
+//! Orders of operators for plans: resume, skip, retry, edit, cancel, halt, revert.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::payload::Payload;
 use crate::plan::{PlanState, Record, StepKind, StepState};
 use crate::time::Time;
 
-/// What is to be done.
+/// An order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum OrderKind {
     /// Go on with a paused plan.
@@ -101,7 +101,7 @@ impl Decisions<'_> {
                 self.call(step, Cause::Turn);
             }
         }
-        // Those that wait for steps that they have asked for: something may have come meanwhile.
+        // Steps that wait for their parts: a result may have come meanwhile.
         for step in self.plan.in_state(StepState::Suspended) {
             self.take_event(step);
         }
@@ -175,7 +175,7 @@ impl Decisions<'_> {
 
     pub(super) fn tell_to_end(&mut self, step: StepId, is_forced: bool) {
         if self.cancel_plans_of(step) {
-            // It is told when they are over.
+            // The answer comes when they are over.
             return;
         }
         if self.action_of(step).is_some_and(AnyAction::is_cancellable) {
@@ -185,11 +185,12 @@ impl Decisions<'_> {
         }
     }
 
-    /// A plan that is being cancelled: what waits is ended, what runs is waited for unless forced.
+    /// A plan that is being cancelled: ends waiting steps, and waits for running ones unless
+    /// forced.
     pub(super) fn go_on_cancelling(&mut self) {
         let is_forced = self.plan.cancel.as_ref().is_some_and(|cancel| cancel.is_forced);
         for step in self.plan.in_state(StepState::Suspended) {
-            // One that was told and waits for something by that is waited for, unless forced.
+            // A step that waits for an event in its clean-up is waited for, unless forced.
             if !self.plan.step(step).is_ending {
                 self.tell_to_end(step, is_forced);
             }
@@ -204,7 +205,7 @@ impl Decisions<'_> {
         let mut ended = self.plan.in_state(StepState::Retrying);
         ended.extend(self.plan.in_state(StepState::RevertRetrying));
         if is_forced {
-            // What was told with force is waited for: halting the plan is what ends that.
+            // A forced step is waited for: only a halt ends that.
             let forced = Cause::Cancel { is_forced: true };
             let is_asked = |step: &StepId| self.plan.step(*step).cause != forced;
             ended.extend(self.plan.in_state(StepState::Running).into_iter().filter(is_asked));

@@ -1,4 +1,4 @@
-//! The end of a call: what the result of a step's code means for the step.
+//! The end of a call: consequence of a step's result.
 
 use super::decide::Decisions;
 use crate::action::{AnyAction, Cause, Next, Wishes};
@@ -22,7 +22,7 @@ impl Decisions<'_> {
             Ok(Next::Done) => match step.cause {
                 Cause::Cancel { .. } => End::Cancelled,
                 Cause::Skip => End::Skipped,
-                // What it was told before, and waited for something because of.
+                // It was cancelled before, and waited for an event in its clean-up.
                 _ if step.is_ending && self.plan.cancel.is_some() => End::Cancelled,
                 Cause::Turn | Cause::Event | Cause::SubPlans => End::Success,
             },

@@ -14,7 +14,7 @@ use crate::journal::decode;
 use crate::plan::{PlanState, Record, StepState, SubPlan};
 use crate::store::Seq;
 
-/// What an actor does about the sub-plans of its plan that are not in memory.
+/// Work of an actor on the sub-plans of its plan that are not in memory.
 #[derive(Default)]
 pub(super) struct Paging {
     /// Calls that have ended and whose sub-plans are being written.
@@ -196,7 +196,7 @@ impl Decisions<'_> {
             }
             return;
         }
-        // They may be there: those that are not end as ones that cannot begin.
+        // They may exist: those that do not exist end as unable to begin.
         for plan in self.plan.children.begun_of_page(page) {
             self.plan_ended(plan, crate::plan::PlanResult::Error);
         }

@@ -1,8 +1,8 @@
-//! Asking for places in queues, before the code of steps is called.
+//! Requests for places in queues, before the code of steps is called.
 //!
-//! A step asks when its start is handed to the journal and keeps its place from then on until its code
-//! has ended. One that has to wait says so in the same entry, and its admission is an entry of its own:
-//! after a crash it is known that its code was not called.
+//! A step requests a place when its start is handed to the journal and keeps it until its code has
+//! ended. The entry of a step that has to wait says so, and its admission is an entry of its own:
+//! after a crash this shows that its code was not called.
 
 use turnwheel_actors::{Context, Handler};
 use turnwheel_runtime::{Completion, Failure};
@@ -41,7 +41,7 @@ impl Handler<Admitted> for PlanActor {
 }
 
 impl PlanActor {
-    /// Asks for places for the calls that were decided. Those that have to wait are no calls for now.
+    /// Requests places for the decided calls. Calls that have to wait are taken back for now.
     pub(super) fn ask_for_places(&mut self, cx: &mut Context<'_, Self>) {
         self.forget_calls_that_are_over();
         if self.world.is_at_rest() {
@@ -143,7 +143,7 @@ impl PlanActor {
         cx.pipe(place, move |place| Admitted { step, call, place });
     }
 
-    /// What a step has to ask for; `None` if its code needs no place.
+    /// The request of a step; `None` if its code needs no place.
     fn asking(&mut self, id: StepId) -> Result<Option<Asking>, ActionError> {
         let Some(plan) = &self.plan else { return Ok(None) };
         let step = plan.step(id);
@@ -204,8 +204,8 @@ impl Decisions<'_> {
         }
     }
 
-    /// The plan is being cancelled: what waits for a place has not begun, and does not. What was to be
-    /// told to end is told all the same.
+    /// The plan is being cancelled: steps that wait for a place do not begin. Calls for a cancel or
+    /// a clean-up are made all the same.
     pub(super) fn end_queued(&mut self, is_forced: bool) {
         let queued: Vec<StepId> = self.plan.queued().iter().copied().collect();
         for id in queued {

@@ -1,8 +1,8 @@
-//! Plans that wait for plans: those that a step has asked for, and those that a plan comes after.
+//! Plans that wait for plans: sub-plans of steps, and plans that a plan comes after.
 //!
-//! Nothing about it is remembered but in the plan that waits: which plans, with their ids given
-//! beforehand, and what came of those that are over. After a crash it asks for all others again; a plan
-//! that exists is not made twice, and one that is over says so again.
+//! Only the waiting plan remembers it: the ids of the other plans, given beforehand, and the
+//! results of those that are over. After a crash it asks for all others again; a plan that exists
+//! is not created twice, and a plan that is over answers again.
 
 use super::decide::{Decisions, Effect};
 use crate::action::{AnyAction, Cause, Triggered};
@@ -39,7 +39,7 @@ impl Decisions<'_> {
                 self.record(Record::PlanEnded { at: self.now, plan, result });
                 self.wake_scheduled();
             }
-            // What a paused plan hears now it does not wait for when it goes on.
+            // A paused plan takes it now, and does not wait for it after its resume.
             PlanState::Running | PlanState::Paused => {
                 let child = self.plan.children.find(plan).filter(|child| child.result.is_none());
                 let Some(step) = child.map(|child| child.step) else { return };
@@ -91,7 +91,8 @@ impl Decisions<'_> {
         self.plan.children.are_open(step)
     }
 
-    /// The plan was read from the store: what it waits for may have ended unheard, or never begun.
+    /// The plan was read from the store: the plans that it waits for may have ended unnoticed, or
+    /// never begun.
     pub(super) fn look_after_plans(&mut self) {
         match self.plan.state {
             PlanState::Running => {
@@ -128,7 +129,7 @@ impl Decisions<'_> {
             let message = "it was not started before its time was over";
             return self.not_planned(ActionError::new("too_late", message).and_final());
         }
-        // One that was taken back has not done what others build on.
+        // A reverted plan has not done the work that others need.
         let wanted = |result: &PlanResult| {
             matches!(result, PlanResult::Error | PlanResult::Cancelled | PlanResult::Reverted)
         };

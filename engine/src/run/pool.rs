@@ -7,7 +7,7 @@ use turnwheel_runtime::{Failure, Group};
 
 use crate::limits::POOL_AGAIN;
 
-/// Calls code on the pool. While the pool is full it waits: what was to be called is not refused for that.
+/// Calls code on the pool. While the pool is full it waits: a full pool refuses no call.
 pub(crate) async fn on_pool<T: Send + 'static>(
     group: Group,
     code: impl FnOnce() -> T + Send + 'static,

@@ -1,8 +1,8 @@
-//! Places for the code of steps: queues, rates, and keys that only so many may have at once.
+//! Places for the code of steps: queues, rates, and keys with a limited number of holders.
 //!
-//! One lock over all of a world's queues: it is taken when code that needs a place begins to ask and
-//! when it has ended. Who is given a place is told outside of it. A [`Place`] is given back when it is
-//! dropped, and who drops its [`Ticket`] waits no more, so that nothing is lost with a plan's actor.
+//! One lock over all of a world's queues: it is taken when code that needs a place requests it and
+//! when the code has ended. Waiters are notified outside of it. A dropped [`Place`] is returned,
+//! and a dropped [`Ticket`] stops waiting, so that nothing is lost with a plan's actor.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, OnceLock, Weak};
@@ -23,7 +23,7 @@ const MAILBOX: u64 = 1 << 10;
 #[derive(Debug)]
 pub(crate) struct Queues {
     names: HashMap<String, usize>,
-    /// Those in which only code that blocks needs a place.
+    /// Queues in which only blocking code needs a place.
     only_blocking: Vec<bool>,
     state: Mutex<State>,
     group: Group,
@@ -31,7 +31,7 @@ pub(crate) struct Queues {
     clock: OnceLock<Task<()>>,
 }
 
-/// Who asks for a place.
+/// A request for a place.
 #[derive(Clone, Debug)]
 pub(crate) struct Asking {
     pub(crate) queue: usize,
@@ -41,16 +41,16 @@ pub(crate) struct Asking {
     pub(crate) key: Option<(String, u32)>,
 }
 
-/// What was asked for.
+/// Answer to a request.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// It is there.
+    /// A place.
     Now(Place),
     /// It will be there.
     Later(Ticket, Completion<Place>),
 }
 
-/// A place in a queue, and its key. It is given back when it is dropped.
+/// A place in a queue, and its key. Dropping it returns it.
 #[derive(Debug)]
 pub(crate) struct Place {
     /// `None` when it was given back by other means.
@@ -64,7 +64,7 @@ struct Held {
     key: Option<String>,
 }
 
-/// One that waits. It waits no more when this is dropped.
+/// A waiter. Dropping it ends the wait.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     queues: Weak<Queues>,
@@ -83,7 +83,7 @@ struct State {
 struct Pool {
     queue: Queue,
     running: u32,
-    /// Those whose keys are free, as far as is known.
+    /// Waiters whose keys are free, as far as is known.
     waiting: Fair<Waiter>,
     /// When the last calls began, as many as the rate counts.
     begun: VecDeque<u64>,
@@ -178,7 +178,7 @@ impl Queues {
         Answer::Later(ticket, coming)
     }
 
-    /// How the queues are, and what a plan has of them.
+    /// State of the queues, and a plan's share of them.
     pub(crate) fn status(&self, plan: Option<PlanId>) -> Vec<QueueStatus> {
         let state = self.state.lock();
         let status = |pool: &Pool| QueueStatus {
@@ -214,8 +214,8 @@ impl Queues {
             }
             for (waiter, held) in gifts {
                 let place = Place { held: Some((Arc::clone(self), held)) };
-                // Who has given up meanwhile leaves the place to the next one, in this loop: a long
-                // row of such must not make a deep stack.
+                // A waiter that has given up leaves the place to the next one, in this loop: a long
+                // row of them must not make a deep stack.
                 if let Err(back) = waiter.complete(place) {
                     let mut place = back.0;
                     refused.extend(place.held.take().map(|(_, held)| held));
@@ -285,7 +285,7 @@ impl Pool {
         }
     }
 
-    /// How long no call may begin because of the rate.
+    /// Time for which the rate holds all calls back.
     fn held_back(&self, now_ns: u64) -> Option<Duration> {
         let (count, span) = self.queue.rate?;
         if self.begun.len() < count as usize {
@@ -414,7 +414,7 @@ impl State {
         }
     }
 
-    /// How long until the rate lets the next one begin, if that has to be waited for and nobody does.
+    /// Time until the rate admits the next call, if a timer is needed and none is armed.
     fn alarm(&mut self, queue: usize, now_ns: u64) -> Option<Duration> {
         let pool = &mut self.pools[queue];
         if pool.is_armed || pool.waiting.len() == 0 || pool.running >= pool.queue.size {

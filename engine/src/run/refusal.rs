@@ -12,7 +12,7 @@ pub(crate) enum Refusal {
     /// An edited input is none of its action.
     Input {
         action: ActionId,
-        /// What the action is called.
+        /// Name of the action.
         name: String,
         /// Its run step, if it has one.
         step: Option<StepId>,
@@ -27,7 +27,7 @@ impl From<String> for Refusal {
 }
 
 impl Refusal {
-    /// What is answered to who has asked.
+    /// The error for the caller.
     pub(crate) fn of(self, plan: &Plan) -> PlanError {
         let id = plan.id;
         match self {

@@ -1,5 +1,5 @@
-//! What is done about failed steps: by policy when nothing else is under way, and backwards if the
-//! policy is to take back what was done.
+//! Treatment of failed steps: by policy when no step is active, and backwards if the policy is to
+//! revert the work.
 
 use super::decide::{Decisions, Effect};
 use crate::action::{AnyAction, Cause, Rescue};
@@ -40,7 +40,7 @@ impl Decisions<'_> {
         }
     }
 
-    /// What the actions suggest together, seen from the root.
+    /// Combined suggestion of the actions, as seen from the root.
     pub(crate) fn suggestion(&self) -> Rescue {
         let count = self.plan.actions.len();
         let mut suggestions: Vec<Vec<Rescue>> = vec![Vec::new(); count];

@@ -3,7 +3,7 @@
 use crate::plan::{Plan, PlanState};
 use crate::store::PlanRow;
 
-/// What search shows of a plan.
+/// The row of a plan for searches.
 pub(crate) fn row(plan: &Plan) -> PlanRow {
     let (waits, waits_for) = plan.wait();
     PlanRow {

@@ -11,7 +11,7 @@ use turnwheel_actors::RequestContext;
 use crate::action::{Begun, CallKind, Returned};
 use crate::plan::{Plan, Step};
 
-/// What is around a call. The span is named `step`, of level `INFO` and target `turnwheel::step`.
+/// The span around a call. The span is named `step`, of level `INFO` and target `turnwheel::step`.
 pub(super) struct Traced {
     span: Span,
     request: RequestContext,

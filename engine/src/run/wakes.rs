@@ -12,7 +12,7 @@ use crate::limits::CLOCK_CHECK;
 use crate::time::Time;
 use crate::world::Shared;
 
-/// Wakes that are on their way at once, at most; what does not fit is tried again.
+/// Wakes on their way at once, at most; others are tried again.
 const MAILBOX: u64 = 1 << 20;
 
 /// A plan that could not be told is told again after this time.
@@ -58,11 +58,11 @@ impl Wakes {
     /// Answers in the threads that run plans.
     pub(crate) fn pong(&self, reply: Completer<()>) {
         let heard = self.task.submit(move |_, _| {
-            // Who has asked may have given up.
+            // The caller may have given up.
             let _late = reply.complete(());
         });
         if let Err(error) = heard {
-            // Who has asked is told by the end of its completer.
+            // The caller notices by the drop of its completer.
             tracing::debug!(kind = %error.kind, "a ping is not answered");
         }
     }
@@ -87,7 +87,7 @@ impl Calendar {
         if let Some((_, timer)) = self.armed.take() {
             timer.cancel();
         }
-        // The clock may go back and forth: it is looked at again before a long time is over.
+        // The clock may be set: it is checked again before a long time is over.
         let delay = at.since(world.now()).min(CLOCK_CHECK);
         match cx.after(delay, |calendar: &mut Self, cx| calendar.fire(cx)) {
             Ok(timer) => self.armed = Some((at, timer)),
