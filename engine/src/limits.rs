@@ -109,6 +109,9 @@ pub const STORE_BYTES_MAX: u64 = u64::MAX;
 /// Bytes that a store keeps for plans that are under way: with less room it takes no new ones.
 pub const STORE_RESERVE_BYTES: u64 = 64 * 1_024 * 1_024;
 
+/// Bytes of a page in the write-ahead log, with its head.
+pub const LOG_BYTES_PAGE: u64 = 4_096 + 24;
+
 /// Pages in the write-ahead log of a file from which on they are moved to their places, beside the
 /// writer: 4 MiB. A longer log is read at each start after a crash, a shorter one is synced more often.
 pub const LOG_PAGES_SOON: u64 = 1_000;

@@ -40,6 +40,7 @@ impl Place {
             store.set_bytes_max(settings.bytes("store-max") as u64);
         }
         store.set_reserve(settings.bytes("store-reserve") as u64);
+        store.set_ballast(settings.bytes("store-ballast") as u64);
         store
     }
 

@@ -5,6 +5,7 @@
 mod serve_common;
 
 mod access;
+mod full;
 mod restart;
 mod trouble;
 mod verbs;

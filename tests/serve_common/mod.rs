@@ -91,6 +91,16 @@ impl Place {
         self.begin(command, arguments, &[])
     }
 
+    /// The same by another command, which ends with the binary and has its arguments behind it.
+    pub(crate) fn serve_by(
+        &self,
+        command: Command,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Serve {
+        self.begin(command, arguments, variables)
+    }
+
     fn begin(&self, command: Command, arguments: &[&str], variables: &[(&str, &str)]) -> Serve {
         let mut command = self.of(command, &["serve", "--log-format", "json"]);
         let is_placed = arguments.contains(&"--listen");

@@ -12,7 +12,10 @@ use rusqlite::{Connection, OpenFlags};
 use super::{beside, failure, identity, lock::Lock, schema, SqliteStore};
 use crate::error::StoreError;
 use crate::limits::{LOG_PAGES_MAX, LOG_PAGES_SOON, LOG_RESTART_WAIT};
-use crate::store::{StoreKeeper, Upkeep};
+use crate::store::{Batch, PlanRow, StoreKeeper, Upkeep};
+
+/// Bytes of a page.
+const PAGE: usize = 4_096;
 
 /// Problems of a damaged file that are told.
 const PROBLEMS: usize = 10;
@@ -30,11 +33,13 @@ struct Pages {
     length: u64,
     /// The length at which the writer makes it begin anew.
     restart_at: u64,
+    /// The length at which a store with a ballast adds nothing before it is moved.
+    limit: u64,
 }
 
 impl Default for Pages {
     fn default() -> Self {
-        Self { added: 0, length: 0, restart_at: LOG_PAGES_MAX }
+        Self { added: 0, length: 0, restart_at: LOG_PAGES_MAX, limit: u64::MAX }
     }
 }
 
@@ -43,8 +48,18 @@ impl Log {
         self.0.lock().added += pages;
     }
 
+    /// Sets the length at which nothing is added before the log is moved; 0 for none.
+    pub(super) fn limit(&self, pages: u64) {
+        self.0.lock().limit = if pages == 0 { u64::MAX } else { pages };
+    }
+
+    pub(super) fn is_over_limit(&self) -> bool {
+        let pages = self.0.lock();
+        pages.length.saturating_add(pages.added) >= pages.limit
+    }
+
     pub(super) fn upkeep(&self) -> Upkeep {
-        let Pages { added, length, restart_at } = *self.0.lock();
+        let Pages { added, length, restart_at, .. } = *self.0.lock();
         // While commits go on, what they add meanwhile is never moved beside them: only between two
         // commits can the log become empty, and begin anew.
         if length + added >= restart_at {
@@ -235,4 +250,14 @@ fn copy(source: &Connection, to: &Path) -> Result<(), StoreError> {
         }
     }
     copied
+}
+
+/// About how many pages a batch adds to the log.
+pub(super) fn pages(batch: &Batch<'_>) -> u64 {
+    let snapshot = |row: &PlanRow| row.snapshot.as_ref().map_or(0, |(_, bytes)| bytes.len());
+    let entries: usize = batch.appends.iter().map(|append| append.records.len() + 32).sum();
+    let rows: usize = batch.rows.iter().map(|row| snapshot(row) + PAGE).sum();
+    let keys = batch.appends.iter().filter(|append| append.key.is_some()).count() * 2;
+    let changes: usize = batch.changes.iter().map(|change| change.bytes() + PAGE).sum();
+    ((entries + rows + changes) / PAGE + keys + 3) as u64
 }

@@ -1,5 +1,6 @@
 //! The store in one SQLite file.
 
+mod ballast;
 mod identity;
 mod keeper;
 mod list;
@@ -21,10 +22,11 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use ballast::Ballast;
 use keeper::{Keeper, Log};
 use lock::Lock;
 use room::Room;
-use writer::Writer;
+use writer::{Beside, Writer};
 
 use super::{Store, StoreKeeper, StoreReader, StoreView, StoreWriter};
 use crate::error::StoreError;
@@ -72,6 +74,7 @@ pub struct SqliteStore {
     lock: Arc<Mutex<Weak<Lock>>>,
     room: Arc<Room>,
     log: Arc<Log>,
+    ballast: Arc<Ballast>,
     check: SqliteCheck,
 }
 
@@ -95,6 +98,7 @@ impl SqliteStore {
             lock: Arc::default(),
             room: Arc::default(),
             log: Arc::default(),
+            ballast: Arc::default(),
             check: SqliteCheck::default(),
         }
     }
@@ -220,18 +224,16 @@ impl SqliteStore {
         )))
     }
 
-    fn failed(&self, error: &rusqlite::Error) -> StoreError {
-        match failure(error) {
-            StoreError::Failed(problem) => {
-                StoreError::Failed(format!("{}: {problem}", self.path.display()))
-            }
-            other => other,
+    /// Opens it with a log that is not too long for the ballast.
+    fn open_short(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
+        let writer = self.open_writer()?;
+        if self.ballast.make(&self.path, &self.log) {
+            self.checkpoint()?;
         }
+        Ok(writer)
     }
-}
 
-impl Store for SqliteStore {
-    fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
+    fn open_writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
         let lock = {
             let mut held = self.lock.lock();
             match held.upgrade() {
@@ -254,8 +256,37 @@ impl Store for SqliteStore {
         self.refuse_damage(&connection)?;
         let (room, log) = (Arc::clone(&self.room), Arc::clone(&self.log));
         let worlds = worlds::all(&connection)?;
-        let writer = Writer::new(connection, self.path.clone(), room, log, worlds, lock);
+        let beside = Beside { room, log, ballast: Arc::clone(&self.ballast) };
+        let writer = Writer::new(connection, self.path.clone(), beside, worlds, lock);
         Ok(Box::new(writer.map_err(|error| self.failed(&error))?))
+    }
+
+    fn failed(&self, error: &rusqlite::Error) -> StoreError {
+        match failure(error) {
+            StoreError::Failed(problem) => {
+                StoreError::Failed(format!("{}: {problem}", self.path.display()))
+            }
+            other => other,
+        }
+    }
+}
+
+impl Store for SqliteStore {
+    fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
+        let opened = match Ballast::is_needed(&self.path) {
+            true => Err(StoreError::Full("nothing is left of the disk".to_owned())),
+            false => self.open_short(),
+        };
+        match opened {
+            Err(error) if Ballast::may_help(&self.path, &error) => {
+                tracing::warn!(%error, "the ballast of the store is used to start");
+                self.ballast.without(&self.path, &self.log, || {
+                    self.shorten()?;
+                    self.open_writer()
+                })
+            }
+            opened => opened,
+        }
     }
 
     fn keeper(&self) -> Result<Box<dyn StoreKeeper>, StoreError> {

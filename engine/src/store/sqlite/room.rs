@@ -1,13 +1,14 @@
 //! How much room there is: the size that the file may have, and what is left of the disk.
 
+use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::Connection;
 
-use super::failure;
+use super::{beside, failure};
 use crate::error::StoreError;
-use crate::limits::{STORE_BYTES_MAX, STORE_RESERVE_BYTES};
+use crate::limits::{LOG_PAGES_SOON, STORE_BYTES_MAX, STORE_RESERVE_BYTES};
 
 /// What a store may take. It can be changed while the store is open.
 #[derive(Debug)]
@@ -57,12 +58,21 @@ impl Room {
         let on_disk = fs4::available_space(folder).map_err(|error| {
             StoreError::Failed(format!("{}: its free space: {error}", folder.display()))
         })?;
-        let in_file = if self.bytes_max() < STORE_BYTES_MAX {
-            left_in_file(connection, self.bytes_max()).map_err(|error| failure(&error))?
+        let is_bounded = self.bytes_max() < STORE_BYTES_MAX;
+        if !is_bounded && on_disk >= reserve {
+            return Ok(());
+        }
+        let file = Pages::of(connection).map_err(|error| failure(&error))?;
+        let in_file = if is_bounded {
+            self.bytes_max().saturating_sub((file.all - file.free) * file.bytes)
         } else {
             u64::MAX
         };
-        let left = on_disk.min(in_file);
+        // Pages of the file that removed plans have left are room as well, if the log has some.
+        let log = fs::metadata(beside(path, "-wal")).map_or(0, |log| log.len());
+        let has_log = on_disk.saturating_add(log) >= reserve.min(LOG_PAGES_SOON * file.bytes);
+        let reused = if has_log { file.free * file.bytes } else { 0 };
+        let left = on_disk.saturating_add(reused).min(in_file);
         if left < reserve {
             return Err(StoreError::Full(format!(
                 "{left} bytes are left for {} and {reserve} are kept for plans that are under way: \
@@ -74,11 +84,20 @@ impl Room {
     }
 }
 
-fn left_in_file(connection: &Connection, bytes_max: u64) -> rusqlite::Result<u64> {
-    let number = |name: &str| -> rusqlite::Result<u64> {
-        connection.prepare_cached(&format!("PRAGMA {name}"))?.query_row([], |row| row.get(0))
-    };
-    let (page, pages, free) =
-        (number("page_size")?, number("page_count")?, number("freelist_count")?);
-    Ok(bytes_max.saturating_sub(pages.saturating_sub(free) * page))
+/// The pages of a file.
+struct Pages {
+    bytes: u64,
+    all: u64,
+    free: u64,
+}
+
+impl Pages {
+    fn of(connection: &Connection) -> rusqlite::Result<Self> {
+        let number = |name: &str| -> rusqlite::Result<u64> {
+            let pragma = format!("PRAGMA {name}");
+            connection.prepare_cached(&pragma)?.query_row([], |row| row.get(0))
+        };
+        let (all, free) = (number("page_count")?, number("freelist_count")?);
+        Ok(Self { bytes: number("page_size")?, all, free: free.min(all) })
+    }
 }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use rusqlite::{params, Connection, OptionalExtension, Transaction, TransactionBehavior};
 
+use super::ballast::{self, Ballast};
 use super::identity::Identity;
-use super::keeper::Log;
+use super::keeper::{pages, Log};
 use super::lock::Lock;
 use super::room::Room;
 use super::{failure, schedules, states, values, work, worlds};
@@ -20,9 +21,6 @@ use crate::store::{
     Verdict, Worlds, WorldsWrite, SCHEDULES_SLOT,
 };
 use crate::time::Time;
-
-/// Bytes of a page.
-const PAGE: usize = 4_096;
 
 /// What `PRAGMA synchronous` answers for `NORMAL`.
 const SYNC_NORMAL: i64 = 1;
@@ -48,6 +46,13 @@ impl From<rusqlite::Error> for Refusal {
     }
 }
 
+/// What a writer shares with its store.
+pub(super) struct Beside {
+    pub(super) room: Arc<Room>,
+    pub(super) log: Arc<Log>,
+    pub(super) ballast: Arc<Ballast>,
+}
+
 pub(super) struct Writer {
     connection: Connection,
     epoch: u64,
@@ -55,10 +60,9 @@ pub(super) struct Writer {
     path: PathBuf,
     /// The file that the name has led to; nothing if it could not be looked at.
     identity: Option<Identity>,
-    room: Arc<Room>,
+    beside: Beside,
     /// The size of the file that the connection knows of.
     bytes_max: u64,
-    log: Arc<Log>,
     /// Who owns which plans. Nobody else writes that as long as this is the newest writer.
     worlds: Worlds,
     /// No other process writes as long as this one may.
@@ -70,8 +74,7 @@ impl Writer {
     pub(super) fn new(
         mut connection: Connection,
         path: PathBuf,
-        room: Arc<Room>,
-        log: Arc<Log>,
+        beside: Beside,
         worlds: Worlds,
         lock: Arc<Lock>,
     ) -> rusqlite::Result<Self> {
@@ -91,9 +94,8 @@ impl Writer {
             last,
             identity: Identity::of(&path).ok(),
             path,
-            room,
+            beside,
             bytes_max: STORE_BYTES_MAX,
-            log,
             worlds,
             _lock: lock,
         })
@@ -105,9 +107,9 @@ impl Writer {
         batch: &Batch<'_>,
         stopped: &[usize],
     ) -> Result<(Vec<Verdict>, Seq), Refusal> {
-        if self.bytes_max != self.room.bytes_max() {
-            self.bytes_max = self.room.bytes_max();
-            self.room.apply(&self.connection)?;
+        if self.bytes_max != self.beside.room.bytes_max() {
+            self.bytes_max = self.beside.room.bytes_max();
+            self.beside.room.apply(&self.connection)?;
         }
         let transaction = begin(&mut self.connection)?;
         refuse_fenced(&transaction, self.epoch)?;
@@ -178,6 +180,22 @@ impl Writer {
         self.identity.map_or(Ok(()), |identity| identity.check(&self.path))
     }
 
+    fn shorten(&self) -> Result<(), StoreError> {
+        ballast::shorten(&self.connection).map_err(|error| failure(&error))
+    }
+
+    /// With a ballast the log stays short enough for it: when it cannot be moved, nothing is added.
+    fn keep_log_short(&self) -> Result<(), StoreError> {
+        if !self.beside.log.is_over_limit() {
+            return Ok(());
+        }
+        self.beside.log.restart(&self.connection).map_err(|error| failure(&error))?;
+        if self.beside.log.is_over_limit() {
+            tracing::debug!("a reader is in the way of the log, which grows");
+        }
+        Ok(())
+    }
+
     fn remove_all(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, Refusal> {
         let transaction = begin(&mut self.connection)?;
         refuse_fenced(&transaction, self.epoch)?;
@@ -186,7 +204,7 @@ impl Writer {
             count += usize::from(remove(&transaction, *plan, *head)?);
         }
         transaction.commit()?;
-        self.log.add(plans.len() as u64 * 2);
+        self.beside.log.add(plans.len() as u64 * 2);
         Ok(count)
     }
 
@@ -197,7 +215,7 @@ impl Writer {
             free(&transaction, name, *plan)?;
         }
         transaction.commit()?;
-        self.log.add(locks.len() as u64);
+        self.beside.log.add(locks.len() as u64);
         Ok(())
     }
 }
@@ -212,15 +230,29 @@ impl StoreWriter for Writer {
     }
 
     fn upkeep(&self) -> Upkeep {
-        self.log.upkeep()
+        self.beside.log.upkeep()
     }
 
     fn keep(&mut self) -> Result<(), StoreError> {
-        self.log.restart(&self.connection).map_err(|error| failure(&error))
+        self.beside.log.restart(&self.connection).map_err(|error| failure(&error))
     }
 
     fn remove(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, StoreError> {
-        self.remove_all(plans).map_err(Refusal::told)
+        let removed = self.remove_all(plans).map_err(Refusal::told);
+        match removed {
+            Err(error) if Ballast::may_help(&self.path, &error) => {
+                let (ballast, log) =
+                    (Arc::clone(&self.beside.ballast), Arc::clone(&self.beside.log));
+                let path = self.path.clone();
+                ballast.without(&path, &log, || {
+                    self.shorten()?;
+                    let removed = self.remove_all(plans).map_err(Refusal::told);
+                    self.shorten()?;
+                    removed
+                })
+            }
+            removed => removed,
+        }
     }
 
     fn free(&mut self, locks: &[(String, PlanId)]) -> Result<(), StoreError> {
@@ -229,17 +261,18 @@ impl StoreWriter for Writer {
 
     fn takes_plans(&mut self) -> Result<(), StoreError> {
         self.is_in_place()?;
-        self.room.check(&self.path, &self.connection)
+        self.beside.room.check(&self.path, &self.connection)
     }
 
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
         self.is_in_place()?;
+        self.keep_log_short()?;
         let mut stopped = Vec::new();
         loop {
             match self.write(batch, &stopped) {
                 Ok((verdicts, last)) => {
                     self.last = last;
-                    self.log.add(pages(batch));
+                    self.beside.log.add(pages(batch));
                     return Ok(verdicts);
                 }
                 Err(Refusal::Stopped { change }) => stopped.push(change),
@@ -337,16 +370,6 @@ impl Drop for Writer {
             tracing::debug!(%error, "the next start will check the store");
         }
     }
-}
-
-/// About how many pages a batch adds to the log.
-fn pages(batch: &Batch<'_>) -> u64 {
-    let snapshot = |row: &PlanRow| row.snapshot.as_ref().map_or(0, |(_, bytes)| bytes.len());
-    let entries: usize = batch.appends.iter().map(|append| append.records.len() + 32).sum();
-    let rows: usize = batch.rows.iter().map(|row| snapshot(row) + PAGE).sum();
-    let keys = batch.appends.iter().filter(|append| append.key.is_some()).count() * 2;
-    let changes: usize = batch.changes.iter().map(|change| change.bytes() + PAGE).sum();
-    ((entries + rows + changes) / PAGE + keys + 3) as u64
 }
 
 /// Takes the lock for writing at once: a transaction that read first could not be made to write.

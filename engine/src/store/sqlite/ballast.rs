@@ -1,0 +1,132 @@
+//! Ballast: a file beside the store that takes room of the disk, and gives it up to a start, or to a
+//! removal of plans, that finds none.
+//!
+//! The log is never longer than half of it, so that what it gives up takes all pages of the log.
+
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fs4::fs_std::FileExt;
+use rusqlite::Connection;
+
+use super::keeper::Log;
+use super::{beside, identity, SqliteStore};
+use crate::error::StoreError;
+use crate::limits::LOG_BYTES_PAGE;
+
+/// The end of its name.
+const END: &str = "-ballast";
+
+/// A new file takes at most this part of what is free.
+const PART: u64 = 4;
+
+/// What is left free, as a part, when the file is made again after it was given up.
+const REST: u64 = 8;
+
+/// Smaller files are no help.
+const BYTES_MIN: u64 = 64 * 1_024;
+
+/// How large it is to be; 0 makes none, and one that is there is used all the same.
+#[derive(Debug, Default)]
+pub(super) struct Ballast {
+    bytes: AtomicU64,
+}
+
+impl Ballast {
+    pub(super) fn set_bytes(&self, bytes: u64) {
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Makes it if it is wanted and not there, and keeps the log below it. Whether the log that a killed
+    /// process has left is too long for it.
+    pub(super) fn make(&self, store: &Path, log: &Log) -> bool {
+        let wanted = self.bytes.load(Ordering::Relaxed);
+        let size = match size(store) {
+            0 if wanted == 0 => return false,
+            0 => take(store, wanted.min(free(store) / PART)),
+            size => size,
+        };
+        log.limit(size / 2 / LOG_BYTES_PAGE);
+        size > 0 && length(&beside(store, "-wal")) > size / 2
+    }
+
+    /// Whether so little is left beside it that a world could not begin.
+    pub(super) fn is_needed(store: &Path) -> bool {
+        free(store) < size(store) / REST / 2
+    }
+
+    /// Whether the room that it takes may be what a failure is about.
+    pub(super) fn may_help(store: &Path, error: &StoreError) -> bool {
+        let is_of_room = match error {
+            StoreError::Full(_) => true,
+            StoreError::Failed(_) => free(store) < BYTES_MIN,
+            _ => false,
+        };
+        is_of_room && size(store) > 0
+    }
+
+    /// Does something with the room that it takes, which is taken again afterwards.
+    pub(super) fn without<T>(&self, store: &Path, log: &Log, work: impl FnOnce() -> T) -> T {
+        let before = size(store);
+        if let Err(error) = fs::remove_file(beside(store, END)) {
+            tracing::warn!(%error, "the ballast of the store is not given up");
+        }
+        let done = work();
+        let free = free(store);
+        let size = take(store, before.min(free - free / REST));
+        log.limit(size / 2 / LOG_BYTES_PAGE);
+        done
+    }
+}
+
+/// Bytes that it takes.
+fn size(store: &Path) -> u64 {
+    length(&beside(store, END))
+}
+
+fn length(file: &Path) -> u64 {
+    fs::metadata(file).map_or(0, |file| file.len())
+}
+
+/// Bytes that are free on the disk of a store.
+fn free(store: &Path) -> u64 {
+    let folder = store.parent().filter(|folder| !folder.as_os_str().is_empty());
+    fs4::available_space(folder.unwrap_or(Path::new("."))).unwrap_or(u64::MAX)
+}
+
+/// Makes the file with so many bytes; how many it has taken.
+fn take(store: &Path, bytes: u64) -> u64 {
+    if bytes < BYTES_MIN {
+        return 0;
+    }
+    let path: PathBuf = beside(store, END);
+    let file = identity::make_private(&path)
+        .and_then(|()| OpenOptions::new().write(true).open(&path))
+        .and_then(|file| file.allocate(bytes));
+    if let Err(error) = file {
+        tracing::warn!(%error, bytes, "there is no room for the ballast of the store");
+        let _unmade = fs::remove_file(&path);
+        return 0;
+    }
+    bytes
+}
+
+impl SqliteStore {
+    /// Keeps so many bytes of the disk in a file beside the store, `-ballast`. A start on a full disk
+    /// gives them up to move the log into the file, and a removal of plans to write at all; then the
+    /// file is made again. A new one takes at most a quarter of what is free. 0, the default, makes none.
+    pub fn set_ballast(&self, bytes: u64) {
+        self.ballast.set_bytes(bytes);
+    }
+
+    /// Moves all of the log into the file and gives its room back.
+    pub(super) fn shorten(&self) -> Result<(), StoreError> {
+        shorten(&self.connect()?).map_err(|error| self.failed(&error))
+    }
+}
+
+/// Moves all of the log into the file and gives its room back, if no reader is in the way.
+pub(super) fn shorten(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+}
