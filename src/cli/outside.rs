@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use turnwheel::io::{HostIo, IoOptions, KeptSecrets};
+use turnwheel::io::{HostIo, IoOptions, KeptSecrets, Network};
 
 use super::hidden;
-use super::settings::Settings;
+use super::settings::{self, Settings};
 
 pub(crate) fn host_io(settings: &Settings) -> HostIo {
     let list = |name: &str| {
@@ -20,6 +20,9 @@ pub(crate) fn host_io(settings: &Settings) -> HostIo {
     options.environment = list("io.environment");
     options.http_timeout = settings.length("io.http-timeout");
     options.http_hosts = list("io.http-hosts");
+    let networks: Vec<String> = list("io.http-networks");
+    options.http_networks = networks.iter().filter_map(|name| Network::from_name(name)).collect();
+    options.http_ports = settings::ports(settings.get("io.http-ports").0).unwrap_or_default();
     options.http_redirects = settings.count("io.http-redirects");
     options.body_max = settings.bytes("io.body-max").min(options.body_max);
     options.command_timeout = settings.length("io.command-timeout");

@@ -13,9 +13,11 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{bounded, RecvTimeoutError};
 use turnwheel_flow::{HttpRequest, HttpResponse, IoCall, IoError, IoErrorKind};
 use ureq::http::{HeaderName, HeaderValue, Request, Response};
+use ureq::unversioned::transport::DefaultConnector;
 use ureq::Body;
 
 use super::digest::Challenge;
+use super::network::{refuse, Checked, Closed};
 use super::options::IoOptions;
 use super::scarce::Patience;
 use super::target::Target;
@@ -59,7 +61,9 @@ impl Client {
             .allow_non_standard_methods(true)
             .user_agent(concat!("turnwheel/", env!("CARGO_PKG_VERSION")))
             .build();
-        let (agent, options) = (config.into(), options.clone());
+        let connector = DefaultConnector::new();
+        let agent = ureq::Agent::with_parts(config, connector, Checked::new(options));
+        let options = options.clone();
         Self { work: Arc::new(Work { agent, options, threads: AtomicUsize::new(0) }) }
     }
 
@@ -208,13 +212,23 @@ impl Work {
     }
 
     fn allow(&self, target: &Target) -> Result<(), IoError> {
-        let host = target.host();
-        if self.options.allows(host) {
-            return Ok(());
+        let (host, port) = (target.host(), target.port());
+        let forbidden = |message| Err(IoError::new(IoErrorKind::Forbidden, message));
+        if !self.options.allows(host) {
+            return forbidden(format!(
+                "the host «{host}» may not be talked to: io.http-hosts does not name it"
+            ));
         }
-        let message =
-            format!("the host «{host}» may not be talked to: io.http-hosts does not name it");
-        Err(IoError::new(IoErrorKind::Forbidden, message))
+        if !port.parse().is_ok_and(|port| self.options.allows_port(port)) {
+            return forbidden(format!(
+                "the port {port} of «{host}» may not be talked to: io.http-ports does not name it"
+            ));
+        }
+        // Names are checked where they are resolved; a proxy is never asked for a closed address.
+        match host.parse().map(|address| refuse(&self.options, host, address)) {
+            Ok(Err(closed)) => forbidden(closed.to_string()),
+            _ => Ok(()),
+        }
     }
 
     fn once(
@@ -341,9 +355,17 @@ fn told(error: &ureq::Error, target: &Target, limit: Duration) -> IoError {
         ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::TimedOut => {
             return late(&shown, limit);
         }
+        ureq::Error::Io(error) if is_closed(error) => {
+            return IoError::new(IoErrorKind::Forbidden, error.to_string());
+        }
         ureq::Error::BodyExceedsLimit(_) => IoErrorKind::TooLarge,
         ureq::Error::HostNotFound => IoErrorKind::NotFound,
         _ => IoErrorKind::Communication,
     };
     IoError::new(kind, format!("{shown}: {error}"))
+}
+
+/// Whether it was not sent because of where it would have gone.
+fn is_closed(error: &std::io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Closed>())
 }

@@ -6,7 +6,7 @@
 //! | part | what it does |
 //! | --- | --- |
 //! | `options` | the limits, with their defaults |
-//! | `http` | one request with its redirections; `target` where they lead, `digest` authentication |
+//! | `http` | one request with its redirections; `target` where they lead, `network` which addresses are open, `digest` authentication |
 //! | `container` | containers, by the command line of an engine |
 //! | `process` | commands, each in a group that is ended together; `guard` ends it after this process |
 //! | `file` | files, regular ones only; `scarce` waits for free descriptors |
@@ -22,6 +22,7 @@ mod file;
 #[cfg(unix)]
 mod guard;
 mod http;
+mod network;
 mod options;
 #[cfg(unix)]
 mod process;
@@ -45,6 +46,7 @@ use turnwheel_flow::{
     ScriptLanguage,
 };
 
+pub use network::Network;
 pub use options::IoOptions;
 pub use secrets::KeptSecrets;
 

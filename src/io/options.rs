@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use turnwheel_flow::{HTTP_BODY_MAX, PROCESS_OUTPUT_MAX};
 
+use super::network::Network;
 use super::secrets::KeptSecrets;
 
 /// Permissions and limits of flows. Every value has a default.
@@ -27,6 +28,11 @@ pub struct IoOptions {
     pub http_timeout: Duration,
     /// The hosts that may be talked to: names, `*.example.org` for all names below, `*` for all.
     pub http_hosts: Vec<String>,
+    /// The networks that may be talked to, by the addresses that names are resolved to. Link-local
+    /// addresses, where clouds have their metadata, are closed unless they are named.
+    pub http_networks: Vec<Network>,
+    /// The ports that may be talked to, from and to; all if there are none.
+    pub http_ports: Vec<(u16, u16)>,
     /// Maximum number of redirections of a request.
     pub http_redirects: u32,
     /// The longest answer to a request, in bytes.
@@ -50,6 +56,8 @@ impl Default for IoOptions {
             environment: variables.map(str::to_owned).to_vec(),
             http_timeout: Duration::from_secs(60),
             http_hosts: vec!["*".to_owned()],
+            http_networks: vec![Network::Public, Network::Private, Network::Loopback],
+            http_ports: Vec::new(),
             http_redirects: 10,
             body_max: HTTP_BODY_MAX,
             command_timeout: Duration::from_secs(3_600),
@@ -60,6 +68,12 @@ impl Default for IoOptions {
 }
 
 impl IoOptions {
+    /// Whether a port may be talked to.
+    pub(super) fn allows_port(&self, port: u16) -> bool {
+        let ports = &self.http_ports;
+        ports.is_empty() || ports.iter().any(|(from, to)| (*from..=*to).contains(&port))
+    }
+
     /// Whether a host may be talked to.
     pub(super) fn allows(&self, host: &str) -> bool {
         let host = host.trim_end_matches('.').to_ascii_lowercase();

@@ -43,7 +43,7 @@ impl Target {
         self.authority.split(':').next().unwrap_or_default()
     }
 
-    fn port(&self) -> &str {
+    pub(super) fn port(&self) -> &str {
         let after = self.authority.rsplit(']').next().unwrap_or_default();
         let given = after.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.is_empty());
         given.unwrap_or(if self.scheme == "https" { "443" } else { "80" })

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use turnwheel::flow::{HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind};
-use turnwheel::io::{HostIo, IoOptions};
+use turnwheel::io::{HostIo, IoOptions, Network};
 
 /// How a server treats a connection: it has the head and the body of the request.
 type Treat = dyn Fn(&str, &str, &mut TcpStream) + Send + Sync;
@@ -324,6 +324,54 @@ fn only_hosts_that_are_allowed_are_talked_to() {
         error.message.contains("localhost") && error.message.contains("io.http-hosts"),
         "{error}"
     );
+}
+
+#[test]
+fn metadata_and_closed_networks_and_ports_are_not_reached_by_name_number_or_redirection() {
+    let server = Server::new(|head, _, stream| match head.contains("/away") {
+        true => answer(stream, 302, "location: http://169.254.169.254/latest/\r\n", ""),
+        false => answer(stream, 200, "", "here"),
+    });
+    let refused = |io: &HostIo, request: &HttpRequest| {
+        let error = io.http(request, &IoCall::new("k", &|| false)).expect_err(&request.uri);
+        assert_eq!(error.kind, IoErrorKind::Forbidden, "{}: {error}", request.uri);
+        error.message
+    };
+    // Link-local addresses are closed unless they are named, however they are written.
+    let usual = HostIo::new(options());
+    for host in [
+        "169.254.169.254",
+        "[::ffff:169.254.169.254]",
+        "[fd00:ec2::254]",
+        "[fe80::1]",
+        "2852039166",
+        "0xa9fea9fe",
+        "0251.0376.0251.0376",
+        "[64:ff9b::a9fe:a9fe]",
+    ] {
+        let request = HttpRequest { uri: format!("http://{host}/x"), ..server.get("/") };
+        let message = refused(&usual, &request);
+        assert!(
+            message.contains("link-local") && message.contains("io.http-networks"),
+            "{message}"
+        );
+    }
+    assert!(refused(&usual, &server.get("/away")).contains("169.254.169.254"));
+    assert_eq!(send(&server.get("/")).expect("loopback is open").body, b"here");
+    // A name is judged by the addresses that the connection goes to.
+    let mut narrow = options();
+    narrow.http_networks = vec![Network::Public];
+    let narrow = HostIo::new(narrow);
+    let port = server.address.rsplit(':').next().expect("it has a port");
+    for host in ["localhost", "127.0.0.1", "127.1", "0.0.0.0", "[::1]", "[::]"] {
+        let request = HttpRequest { uri: format!("http://{host}:{port}/"), ..server.get("/") };
+        assert!(refused(&narrow, &request).contains("loopback"), "{host}");
+    }
+    let request = HttpRequest { uri: "http://10.0.0.1/".to_owned(), ..server.get("/") };
+    assert!(refused(&narrow, &request).contains("private"));
+    let mut ports = options();
+    ports.http_ports = vec![(1, 1), (443, 443)];
+    assert!(refused(&HostIo::new(ports), &server.get("/")).contains("io.http-ports"));
 }
 
 #[test]

@@ -17,6 +17,10 @@ pub(crate) enum Kind {
     Length,
     /// An address to listen on: a machine, a colon, and a port.
     Address,
+    /// Some of these, comma-separated.
+    Several(&'static [&'static str]),
+    /// Ports, comma-separated, as `443` or `8000-8999`; `*` for all.
+    Ports,
     /// One of these.
     Choice(&'static [&'static str]),
 }
@@ -82,6 +86,12 @@ pub(crate) const KEYS: &[Key] = &[
         Kind::Bytes,
         "64MiB",
         "the room that is kept for plans under way: with less left, new plans are refused",
+    ),
+    key(
+        "store-ballast",
+        Kind::Bytes,
+        "16MiB",
+        "the room of a file beside the store that a start or a removal of plans on a full disk gets",
     ),
     key("by", Kind::Text, "", "who is noted in histories for what is done; else the user's name"),
     key("colour", Kind::Choice(&["auto", "always", "never"]), "auto", "whether output is coloured"),
@@ -217,6 +227,13 @@ pub(crate) const KEYS: &[Key] = &[
         "*",
         "the hosts that flows may talk to, comma-separated; *.example.org for all below",
     ),
+    key(
+        "io.http-networks",
+        Kind::Several(&["public", "private", "loopback", "link-local"]),
+        "public,private,loopback",
+        "the networks that flows may talk to, by resolved address; link-local has metadata of clouds",
+    ),
+    key("io.http-ports", Kind::Ports, "*", "the ports that flows may talk to, such as 443,8000-8999"),
     key("io.http-redirects", Kind::Count, "10", "how many redirections a request follows"),
     key("io.body-max", Kind::Bytes, "4MiB", "the longest answer to a request of a flow"),
     key(
@@ -260,6 +277,13 @@ pub(crate) fn problem(key: &Key, value: &str) -> Option<String> {
         Kind::Address => (!is_address(value)).then(|| {
             "must be an address to listen on, such as 127.0.0.1:7070 or localhost:7070".to_owned()
         }),
+        Kind::Several(all) => {
+            let is_known = |part: &str| all.contains(&part.trim());
+            (!value.split(',').all(is_known)).then(|| format!("must be some of {}", all.join(",")))
+        }
+        Kind::Ports => ports(value)
+            .is_none()
+            .then(|| "must be ports, such as 443,8000-8999, or * for all".to_owned()),
         Kind::Choice(all) => {
             (!all.contains(&value)).then(|| format!("must be one of {}", all.join(", ")))
         }
@@ -272,6 +296,19 @@ fn is_address(text: &str) -> bool {
         let is_bare = !host.contains(':') || (host.starts_with('[') && host.ends_with(']'));
         !host.is_empty() && is_bare && port.parse::<u16>().is_ok()
     })
+}
+
+/// Ports from and to; none for all.
+pub(crate) fn ports(text: &str) -> Option<Vec<(u16, u16)>> {
+    if text.trim() == "*" {
+        return Some(Vec::new());
+    }
+    let part = |part: &str| {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let (from, to) = (from.trim().parse().ok()?, to.trim().parse().ok()?);
+        (from <= to).then_some((from, to))
+    };
+    text.split(',').map(part).collect()
 }
 
 /// A number of bytes.
@@ -305,6 +342,15 @@ mod tests {
         assert_eq!(bytes("12"), Some(12));
         assert_eq!(bytes("4MB"), None);
         assert_eq!(bytes("99999999999999999999GiB"), None);
+    }
+
+    #[test]
+    fn ports_are_numbers_and_ranges() {
+        assert_eq!(ports("*"), Some(Vec::new()));
+        assert_eq!(ports("443, 8000-8999"), Some(vec![(443, 443), (8000, 8999)]));
+        for wrong in ["", "9-8", "65536", "http", "80,"] {
+            assert_eq!(ports(wrong), None, "{wrong}");
+        }
     }
 
     #[test]
