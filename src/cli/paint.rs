@@ -1,5 +1,7 @@
 //! Colours, on a terminal only, and tables.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
 use turnwheel::engine::{PlanResult, PlanState, StepState};
@@ -155,7 +157,39 @@ pub(crate) fn count(number: usize, of: &str) -> String {
 
 /// A text on one line without control characters, even from hostile input.
 pub(crate) fn one_line(text: &str) -> String {
-    text.chars().map(|sign| if sign.is_control() { ' ' } else { sign }).collect()
+    text.chars().map(|sign| if is_command(sign) { ' ' } else { sign }).collect()
+}
+
+/// Whether a terminal may do something else with it than show it: control characters, also those of
+/// eight bits, and marks that change the direction of what is around them.
+fn is_command(sign: char) -> bool {
+    sign.is_control()
+        || matches!(sign, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// The colours that [`Paint`] gives.
+const COLOURS: [&str; 7] =
+    ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[36m"];
+
+/// A text as a terminal may get it: commands are escaped as in JSON, but for line feeds, tabs and our
+/// own colours. What a flow has read elsewhere must not move the cursor or rename the window.
+fn harmless(text: &str) -> Cow<'_, str> {
+    let is_kept = |sign: char| matches!(sign, '\n' | '\t') || !is_command(sign);
+    if text.chars().all(is_kept) {
+        return Cow::Borrowed(text);
+    }
+    let (mut safe, mut rest) = (String::with_capacity(text.len() + 16), text);
+    while let Some(sign) = rest.chars().next() {
+        let colour = COLOURS.iter().find(|colour| rest.starts_with(**colour));
+        let length = colour.map_or(sign.len_utf8(), |colour| colour.len());
+        if colour.is_some() || is_kept(sign) {
+            safe.push_str(&rest[..length]);
+        } else {
+            safe.push_str(&format!("\\u{:04x}", u32::from(sign)));
+        }
+        rest = &rest[length..];
+    }
+    Cow::Owned(safe)
 }
 
 /// Prints a result.
@@ -164,6 +198,7 @@ pub(crate) fn one_line(text: &str) -> String {
 ///  head`) is no failure, and ends the output.
 pub(crate) fn print(text: &str) -> Result<(), Exit> {
     let mut output = io::stdout().lock();
+    let text = if output.is_terminal() { harmless(text) } else { Cow::Borrowed(text) };
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Exit::new(DONE, "")),
@@ -173,12 +208,14 @@ pub(crate) fn print(text: &str) -> Result<(), Exit> {
 
 /// Writes a line to standard error; a closed one is no failure.
 macro_rules! tell {
-    ($($said:tt)*) => {{
-        let _unread = std::io::Write::write_fmt(
-            &mut std::io::stderr().lock(),
-            format_args!("{}\n", format_args!($($said)*)),
-        );
-    }};
+    ($($said:tt)*) => { $crate::cli::paint::tell_line(format_args!($($said)*)) };
+}
+
+/// Writes a line to standard error, without commands if that is a terminal.
+pub(crate) fn tell_line(said: fmt::Arguments<'_>) {
+    let (line, mut error) = (format!("{said}\n"), io::stderr().lock());
+    let line = if error.is_terminal() { harmless(&line) } else { Cow::Borrowed(&*line) };
+    let _unread = error.write_all(line.as_bytes());
 }
 
 pub(crate) use tell;
@@ -203,7 +240,13 @@ mod tests {
 
     #[test]
     fn control_characters_are_not_shown() {
-        assert_eq!(one_line("a\x1b[31m\nb"), "a [31m b");
+        assert_eq!(one_line("a\x1b[31m\nb\u{9b}\u{202e}"), "a [31m b  ");
+        assert_eq!(harmless("two\n\tlines \x1b[31mred\x1b[0m"), "two\n\tlines \x1b[31mred\x1b[0m");
+        assert_eq!(
+            harmless("\x1b]0;x\x07\r\u{9b}A\u{202e}"),
+            r"\u001b]0;x\u0007\u000d\u009bA\u202e"
+        );
+        assert_eq!(harmless("\x1b[8m\x1b[2J"), r"\u001b[8m\u001b[2J");
         assert_eq!(Paint::of(Colour::Never, true).good("x"), "x");
         assert_eq!(Paint::of(Colour::Always, false).good("x"), "\x1b[32mx\x1b[0m");
     }

@@ -80,9 +80,19 @@ impl Screen {
 
 fn run_on_terminal(folder: &Folder, arguments: &[&str]) -> (Child, Screen) {
     let (screen, own) = Screen::new();
+    run_with(folder, arguments, Stdio::piped(), screen, own)
+}
+
+fn run_with(
+    folder: &Folder,
+    arguments: &[&str],
+    stdout: Stdio,
+    screen: Screen,
+    own: OwnedFd,
+) -> (Child, Screen) {
     let mut command = folder.command(arguments);
     command.env("TERM", "xterm").env_remove("NO_COLOR");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::from(own));
+    command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::from(own));
     let child = command.spawn().expect("the binary was built for this test");
     // The command holds the terminal: it is closed here, so that it ends with the process.
     drop(command);
@@ -135,4 +145,44 @@ fn who_wants_it_quiet_sees_nothing() {
     let (child, screen) = run_on_terminal(&folder, &["run", "gate.yaml", "--quiet"]);
     assert!(child.wait_with_output().expect("it ends").status.success());
     assert_eq!(screen.rest(), "");
+}
+
+#[test]
+fn commands_to_the_terminal_in_results_errors_and_names_are_shown_and_not_obeyed() {
+    const FLOW: &str = r#"
+document: { dsl: '1.0.3', namespace: test, name: hostile, version: '1.0.0' }
+do:
+  - "name\u009b2J": { set: { x: "\u009b31mred\u202eback\u007f\e]0;title\a" } }
+"#;
+    const RAISED: &str = r#"
+document: { dsl: '1.0.3', namespace: test, name: raised, version: '1.0.0' }
+do:
+  - shout:
+      raise:
+        error: { type: 'https://example.org/x', status: 500, detail: "\e]0;title\a\u009b2J\rback" }
+"#;
+    let folder = Folder::new();
+    folder.write("hostile.yaml", FLOW);
+    folder.write("raised.yaml", RAISED);
+    let shown = |arguments: &[&str]| {
+        let (screen, own) = Screen::new();
+        let stdout = Stdio::from(own.try_clone().expect("there are descriptors"));
+        let (mut child, screen) = run_with(&folder, arguments, stdout, screen, own);
+        child.wait().expect("it ends");
+        screen.rest()
+    };
+    for (arguments, wanted) in [
+        (&["run", "--quiet", "hostile.yaml"][..], "\\u009b31mred\\u202eback\\u007f"),
+        (&["run", "--quiet", "raised.yaml"][..], "\\u009b2J"),
+        (&["run", "raised.yaml"][..], "\\u009b2J"),
+        (&["list"][..], "raised"),
+        (&["show", "last"][..], "shout"),
+        (&["show", "last", "--json"][..], "\\u009b2J"),
+    ] {
+        let text = shown(arguments);
+        assert!(text.contains(wanted), "{arguments:?}: {text:?}");
+        let is_hostile = |bad: &&str| text.contains(*bad);
+        let bad = ["\u{9b}", "\u{202e}", "\u{7f}", "\u{7}", "\u{1b}]", "\rback"];
+        assert_eq!(bad.iter().find(|bad| is_hostile(bad)), None, "{arguments:?}: {text:?}");
+    }
 }
