@@ -44,5 +44,6 @@ pub use work::{
 };
 pub use world::{
     ActionEntry, Actions, CountInfo, DeadLetterInfo, DeadLetterPage, Health, IncidentInfo,
-    LockInfo, Locks, QueueInfo, Queues, Redeliver, RetentionInfo, Stats, WaitingInfo, WorldInfo,
+    LockInfo, Locks, QueueInfo, Queues, Redeliver, RetentionInfo, SessionInfo, SignIn, Stats,
+    WaitingInfo, WorldInfo,
 };

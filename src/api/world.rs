@@ -244,3 +244,27 @@ pub struct Redeliver {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
 }
+
+/// What a browser signs in with.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct SignIn {
+    /// The token.
+    pub token: String,
+}
+
+impl std::fmt::Debug for SignIn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SignIn").finish_non_exhaustive()
+    }
+}
+
+/// Who is asking.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct SessionInfo {
+    /// The name that is noted with what they do.
+    pub name: String,
+    /// What they may do: `read` or `operate`.
+    pub role: String,
+}

@@ -11,6 +11,7 @@ use base64::Engine as _;
 
 use super::code::Code;
 use super::problem::Problem;
+use super::session;
 use super::site;
 use super::state::Api;
 
@@ -137,7 +138,7 @@ fn refused(problem: Problem, request: &Request) -> Response {
     answer
 }
 
-fn admit(api: &Api, request: &Request) -> Result<Principal, Problem> {
+pub(super) fn admit(api: &Api, request: &Request) -> Result<Principal, Problem> {
     match &api.options().access {
         Access::Host => {
             let known = request.extensions().get::<Principal>().cloned();
@@ -147,7 +148,14 @@ fn admit(api: &Api, request: &Request) -> Result<Principal, Problem> {
             refuse_strangers(request)?;
             Ok(Principal::new(name_of(request).unwrap_or("local"), Role::Operate))
         }
-        Access::Tokens(tokens) => known(tokens, request.headers()),
+        Access::Tokens(tokens) => {
+            let headers = request.headers();
+            if headers.contains_key(header::AUTHORIZATION) || !session::has_session(headers) {
+                return known(tokens, headers);
+            }
+            let found = api.sessions().find(headers);
+            found.ok_or_else(|| Problem::new(Code::Unauthorized, "the session is over: sign in"))
+        }
     }
 }
 
@@ -173,15 +181,28 @@ fn known(tokens: &[Token], headers: &HeaderMap) -> Result<Principal, Problem> {
     } else {
         return refused("the scheme of the authorization is not known");
     };
+    find(tokens, name.as_deref(), &secret).map_or_else(|| refused("the token is not known"), Ok)
+}
+
+/// Who a token stands for that a browser signs in with.
+pub(super) fn of_token(api: &Api, secret: &str) -> Result<Principal, Problem> {
+    let found = match &api.options().access {
+        Access::Tokens(tokens) => find(tokens, None, secret),
+        Access::Host | Access::Loopback => None,
+    };
+    found.ok_or_else(|| Problem::new(Code::Unauthorized, "the token is not known"))
+}
+
+fn find(tokens: &[Token], name: Option<&str>, secret: &str) -> Option<Principal> {
     // All are compared, so that the time does not tell which one nearly fitted.
     let mut found = None;
     for token in tokens {
-        let fits_name = name.as_ref().is_none_or(|name| **name == *token.principal.name);
+        let fits_name = name.is_none_or(|name| *name == *token.principal.name);
         if is_same(token.secret.as_bytes(), secret.as_bytes()) && fits_name {
             found = Some(token.principal.clone());
         }
     }
-    found.map_or_else(|| refused("the token is not known"), Ok)
+    found
 }
 
 /// Compares without telling by its time where they differ.

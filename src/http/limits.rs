@@ -12,6 +12,18 @@ pub const BODY_WITHIN: Duration = Duration::from_secs(30);
 /// Time limit of the head of a request, including the time between two requests of a connection.
 pub const HEAD_WITHIN: Duration = Duration::from_secs(60);
 
+/// How long a session of a browser lasts.
+pub const SESSION_LENGTH: Duration = Duration::from_secs(12 * 60 * 60);
+
+/// Sessions at once; for a further one the one that ends first is ended.
+pub const SESSIONS_MAX: usize = 10_000;
+
+/// Attempts to sign in a second, of all browsers together: guesses are slowed down to that.
+pub const SIGN_IN_PER_SECOND: u32 = 1;
+
+/// Attempts to sign in at once, after a pause.
+pub const SIGN_IN_AT_ONCE: u32 = 20;
+
 /// Bytes of the head of a request.
 pub const HEAD_BYTES_MAX: usize = 64 * 1_024;
 

@@ -34,6 +34,7 @@ mod rate;
 mod route;
 mod router;
 pub mod serve;
+mod session;
 mod show;
 mod site;
 mod state;

@@ -30,6 +30,8 @@ pub struct Options {
     pub(super) workers: Option<Workers>,
     pub(super) groups: Vec<Group>,
     pub(super) entities: Vec<Entities>,
+    /// Whether the server speaks TLS; it says so itself.
+    pub(super) is_tls: bool,
 }
 
 impl Options {
@@ -45,6 +47,7 @@ impl Options {
             workers: None,
             groups: Vec::new(),
             entities: Vec::new(),
+            is_tls: false,
         }
     }
 

@@ -16,7 +16,7 @@ use super::code::Code;
 use super::problem::Problem;
 use super::route::{
     actions, bulk, callbacks, cloudevents, events, flows, history, letters, live, orders, pictures,
-    plans, runtime, schedules, start, steps, system, work, world,
+    plans, runtime, schedules, session, start, steps, system, work, world,
 };
 use super::state::Api;
 use super::{access, trace};
@@ -45,12 +45,17 @@ use crate::console;
 )]
 struct Description;
 
-/// Operations that need no token: load balancers ask them, or the path itself is a secret.
+/// Operations that need no token: load balancers ask them, the path itself is a secret, or they look
+/// at it themselves.
 fn open() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
-        .routes(routes!(system::health))
-        .routes(routes!(system::live))
-        .nest("/api/v1", OpenApiRouter::new().routes(routes!(callbacks::tell)))
+    OpenApiRouter::new().routes(routes!(system::health)).routes(routes!(system::live)).nest(
+        "/api/v1",
+        OpenApiRouter::new().routes(routes!(callbacks::tell)).routes(routes!(
+            session::get,
+            session::sign_in,
+            session::sign_out
+        )),
+    )
 }
 
 fn figures() -> OpenApiRouter<Api> {

@@ -13,6 +13,7 @@ use super::health::Prober;
 use super::options::Options;
 use super::problem::Problem;
 use super::rate::Rates;
+use super::session::Sessions;
 
 /// A world as it is offered over HTTP. Clones share it.
 #[derive(Clone)]
@@ -22,6 +23,7 @@ struct Shared {
     world: World,
     options: Options,
     rates: Rates,
+    sessions: Sessions,
     figures: Figures,
     prober: Prober,
     is_stopping: watch::Sender<bool>,
@@ -38,6 +40,7 @@ impl Api {
         let prober = Prober::new(world.states(), options.health_fresh, options.probe_within);
         Self(Arc::new(Shared {
             rates: Rates::new(options.rate),
+            sessions: Sessions::default(),
             figures: Figures::new(&world),
             prober,
             is_stopping: watch::Sender::new(false),
@@ -56,6 +59,10 @@ impl Api {
 
     pub(super) fn rates(&self) -> &Rates {
         &self.0.rates
+    }
+
+    pub(super) fn sessions(&self) -> &Sessions {
+        &self.0.sessions
     }
 
     pub(super) fn figures(&self) -> &Figures {

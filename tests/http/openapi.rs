@@ -14,13 +14,13 @@ use crate::http_common::{with, Answer, Served};
 /// Calls of each operation.
 const CALLS: usize = 60;
 
-struct Operation {
-    method: String,
-    path: String,
-    described: Value,
+pub(crate) struct Operation {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) described: Value,
 }
 
-fn operations(api: &Value) -> Vec<Operation> {
+pub(crate) fn operations(api: &Value) -> Vec<Operation> {
     let mut operations = Vec::new();
     for (path, item) in api["paths"].as_object().expect("paths") {
         for (method, described) in item.as_object().expect("operations") {
@@ -31,7 +31,7 @@ fn operations(api: &Value) -> Vec<Operation> {
     operations
 }
 
-fn served() -> Served {
+pub(crate) fn served() -> Served {
     let workers = Workers::new();
     let builder = World::builder().action(workers.action()).flows(FakeIo::new());
     let world = with(builder).build(MemoryStore::new()).expect("a world");
@@ -40,7 +40,7 @@ fn served() -> Served {
 }
 
 /// What paths name: things that are there, and things that are not.
-fn segments(served: &Served) -> Vec<(&'static str, Vec<String>)> {
+pub(crate) fn segments(served: &Served) -> Vec<(&'static str, Vec<String>)> {
     let ended = served.start("echo", &json!({"text": "a"}));
     served.ended(&ended);
     let failed = served.start("fail", &json!({"is_mended": false}));
@@ -70,7 +70,7 @@ do: [{ set: { set: { a: 1 } } }]";
     ]
 }
 
-fn query(operation: &Operation, api: &Value, seeded: &mut Seeded) -> String {
+pub(crate) fn query(operation: &Operation, api: &Value, seeded: &mut Seeded) -> String {
     let mut query = String::new();
     for parameter in operation.described["parameters"].as_array().into_iter().flatten() {
         if parameter["in"] != "query" || seeded.below(3) > 0 {

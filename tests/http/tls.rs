@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use turnwheel::engine::MemoryStore;
 use turnwheel::http::serve::{Listen, ServeError, Server};
-use turnwheel::http::{Access, Options};
+use turnwheel::http::{Access, Options, Role, Token};
 
 use crate::http_common::certificates::Files;
 use crate::http_common::world;
@@ -18,7 +18,9 @@ fn requests_are_answered_over_tls_and_not_without() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let listen = Listen::at("127.0.0.1:0".parse().unwrap());
     let listen = listen.tls(files.path("chain.pem"), files.path("key.pem"));
-    let bound = Server::bind(&world, Options::new(Access::Loopback), listen);
+    let tokens = vec![Token::new("ann", Role::Operate, "s3cret")];
+    let options = Options::new(Access::Tokens(tokens));
+    let bound = Server::bind(&world, options, listen);
     let server = runtime.block_on(bound).unwrap();
     assert!(server.url().starts_with("https://"));
     let address = server.address();
@@ -32,6 +34,12 @@ fn requests_are_answered_over_tls_and_not_without() {
     let url = format!("https://localhost:{}/health", address.port());
     let answer = agent.get(&url).call().unwrap().into_body().read_to_string().unwrap();
     assert!(answer.contains("\"is_healthy\":true"), "{answer}");
+
+    // The cookie of a session is for TLS only.
+    let signed = agent.post(url.replace("/health", "/api/v1/session"));
+    let signed = signed.content_type("application/json").send(r#"{"token": "s3cret"}"#).unwrap();
+    let cookie = signed.headers()["set-cookie"].to_str().unwrap();
+    assert!(cookie.ends_with("; Secure"), "{cookie}");
 
     // Who does not know the root, or speaks no TLS, gets nothing; others are answered as before.
     assert!(ureq::get(&url).call().is_err());

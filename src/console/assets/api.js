@@ -39,14 +39,16 @@ export const operations = {
   backfill: "POST schedules/{name}/backfill",
   putSchedule: "PUT schedules/{name}",
   removeSchedule: "DELETE schedules/{name}",
+  signIn: "POST session",
+  signOut: "DELETE session",
 };
 
 /** This file is `console/api.js`: the API is next to `console`, wherever both are mounted. */
 const ROOT = new URL("../", import.meta.url);
 const BASE = new URL("api/v1/", ROOT);
 
-/** Where the token is kept: until the tab is closed. */
-const TOKEN = "turnwheel-token";
+/** Set while there is a session. Its cookie is out of reach for scripts. */
+const SIGNED_IN = "turnwheel-signed-in";
 
 /** How long an answer may take before it is given up. */
 const ANSWER_MS = 15000;
@@ -63,16 +65,24 @@ export class Problem extends Error {
   }
 }
 
-export function signIn(token) {
-  sessionStorage.setItem(TOKEN, token);
+/** Gives the token once: from then on the browser has a cookie. */
+export async function signIn(token) {
+  await ask("signIn", { body: { token } });
+  localStorage.setItem(SIGNED_IN, "yes");
 }
 
-export function signOut() {
-  sessionStorage.removeItem(TOKEN);
+export async function signOut() {
+  localStorage.removeItem(SIGNED_IN);
+  await ask("signOut");
+}
+
+/** There is no session any more, whatever was known here. */
+export function isSignedOut() {
+  localStorage.removeItem(SIGNED_IN);
 }
 
 export function isSignedIn() {
-  return sessionStorage.getItem(TOKEN) !== null;
+  return localStorage.getItem(SIGNED_IN) !== null;
 }
 
 let isPressed = false;
@@ -87,10 +97,8 @@ async function settled() {
 }
 
 function headers(more = {}) {
-  const token = sessionStorage.getItem(TOKEN);
   // The console asks for a token itself: the browser is not to ask for a password.
-  const own = { ...more, "X-Requested-With": "turnwheel-console" };
-  return token ? { ...own, Authorization: `Bearer ${token}` } : own;
+  return { ...more, "X-Requested-With": "turnwheel-console" };
 }
 
 function address(name, at, query) {

@@ -1,6 +1,6 @@
 // Pages by address, navigation, keys, refreshing, the token.
 
-import { ask, follow, isSignedIn, Problem, signIn, signOut } from "./api.js";
+import { ask, follow, isSignedIn, isSignedOut, Problem, signIn, signOut } from "./api.js";
 import { failure, h, put } from "./dom.js";
 import { span, tick } from "./format.js";
 import { entities } from "./entities.js";
@@ -132,17 +132,30 @@ function trouble(error) {
 }
 
 function askToken(error) {
-  signOut();
+  isSignedOut();
   clearTimeout(timer);
   const input = h("input", { type: "password", name: "token", autocomplete: "current-password", required: true });
   put(main, h("form", {
     class: "notice",
-    on: { submit: (event) => { event.preventDefault(); signIn(input.value.trim()); current = null; show(); drawOut(); } },
+    on: {
+      submit: async (event) => {
+        event.preventDefault();
+        try {
+          await signIn(input.value.trim());
+        } catch (refused) {
+          askToken(refused);
+          return;
+        }
+        current = null;
+        show();
+        drawOut();
+      },
+    },
   },
   h("h2", {}, "A token is needed"),
   h("p", {}, error.detail ?? "This server wants to know who asks."),
   h("label", {}, "Token ", input),
-  h("p", { class: "quiet" }, "It is kept in this tab until that is closed."),
+  h("p", { class: "quiet" }, "It is given once: a cookie stands for it until you sign out, for twelve hours at most."),
   h("p", {}, h("button", { type: "submit", class: "main" }, "Sign in"))));
   main.dataset.shown = location.hash;
   input.focus();
@@ -172,7 +185,7 @@ async function health() {
 
 /** Who has given a token can take it back. */
 function drawOut() {
-  const out = h("button", { class: "link", on: { click: () => { signOut(); location.reload(); } } }, "Sign out");
+  const out = h("button", { class: "link", on: { click: async () => { await signOut(); location.reload(); } } }, "Sign out");
   put(document.getElementById("out"), isSignedIn() && out);
 }
 

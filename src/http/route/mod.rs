@@ -14,6 +14,7 @@ pub(super) mod pictures;
 pub(super) mod plans;
 pub(super) mod runtime;
 pub(super) mod schedules;
+pub(super) mod session;
 pub(super) mod start;
 pub(super) mod steps;
 pub(super) mod system;

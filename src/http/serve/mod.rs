@@ -198,6 +198,7 @@ impl Server {
         let failed = |error| ServeError::Bind { address, error };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
+        let options = Options { is_tls: listen.tls.is_some(), ..options };
         let api = Api::new(world.clone(), options);
         let router = router(api.clone());
         Ok(Self {
