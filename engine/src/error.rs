@@ -1,4 +1,4 @@
-//! What goes wrong, and what to do about it.
+//! Errors, and their remedies.
 
 mod state_name;
 mod unanswered;
@@ -53,13 +53,14 @@ impl PayloadError {
     }
 }
 
-/// Why an action failed, as it is stored with its step.
+/// Failure of an action, as it is stored with its step.
 ///
-/// Any error becomes one by `?`. Whether a retry makes sense is part of it.
+/// Any error becomes one by `?`. It also says whether a retry makes sense.
 ///
-/// For that it is no [`std::error::Error`] itself, as `anyhow::Error` is none: Rust allows only one of both.
-/// By `?` it becomes a boxed error; where an error type is needed [`into_error`](ActionError::into_error)
-/// makes it one, and what was made so comes back by `?` as it was.
+/// Because of that conversion it cannot be a [`std::error::Error`] itself, like `anyhow::Error`:
+/// Rust allows only one of both. By `?` it becomes a boxed error;
+/// [`into_error`](ActionError::into_error) makes an error type of it, which `?` turns back
+/// unchanged.
 ///
 /// ```
 /// use std::error::Error;
@@ -75,7 +76,7 @@ impl PayloadError {
 /// }
 ///
 /// fn other_action() -> Result<(), ActionError> {
-///     // Anything that wants an error type: anyhow, eyre, the source of an error of your own.
+///     // For code that needs an error type: anyhow, eyre, the source of an error of your own.
 ///     let failure = action().map_err(ActionError::into_error);
 ///     Ok(failure?)
 /// }
@@ -84,7 +85,7 @@ impl PayloadError {
 /// let back = other_action().unwrap_err();
 /// assert_eq!((back.kind.as_str(), back.is_final), ("card", true));
 ///
-/// // What is boxed already, or an `anyhow::Error`:
+/// // A boxed error, or an `anyhow::Error`:
 /// let boxed: Box<dyn Error> = "no paper".into();
 /// assert_eq!(ActionError::of("printer", &*boxed).message, "no paper");
 /// ```
@@ -92,7 +93,7 @@ impl PayloadError {
 pub struct ActionError {
     /// The type of the error, or a code of the action's own.
     pub kind: String,
-    /// What happened, with its causes.
+    /// The message, with its causes.
     pub message: String,
     /// Whether trying again cannot help.
     pub is_final: bool,
@@ -107,9 +108,9 @@ pub struct ActionError {
 pub struct TextTooLong {
     /// Its name in words.
     pub what: String,
-    /// How many bytes it has.
+    /// Its number of bytes.
     pub bytes: usize,
-    /// How many it may have.
+    /// The maximum.
     pub limit: usize,
 }
 
@@ -222,9 +223,9 @@ pub enum StoreError {
     /// Another process or world has it open.
     #[error("the store {store} is in use by {holder}: stop that one, or use another store")]
     InUse {
-        /// Which store.
+        /// The store.
         store: String,
-        /// Who holds it.
+        /// Its holder.
         holder: String,
     },
     /// It was written by a newer version.
@@ -233,17 +234,17 @@ pub enum StoreError {
          wrote it, or a newer one"
     )]
     TooNew {
-        /// Which store.
+        /// The store.
         store: String,
         /// The format found.
         found: u32,
         /// The newest format that is known.
         known: u32,
     },
-    /// What it holds cannot be understood.
+    /// Its content cannot be read.
     #[error("the store is damaged: {0}")]
     Corrupt(String),
-    /// What it holds was encoded, and cannot be decoded. Nothing is lost.
+    /// Its content was encoded, and cannot be decoded. Nothing is lost.
     #[error(
         "what was encoded with the key «{key}» cannot be decoded: {problem}. Start the world with a \
          codec that knows the key"
@@ -400,7 +401,7 @@ pub enum TriggerError {
     Connect(#[source] ConnectError),
 }
 
-/// What a state is called. (An alias, so that it is read by name and not borrowed.)
+/// Name of a state. (An alias, so that it is stored by name and not borrowed.)
 type StateName = &'static str;
 
 /// A request about a plan was refused, and nothing was changed.
@@ -429,7 +430,7 @@ pub enum PlanError {
     EventId {
         /// The plan.
         plan: PlanId,
-        /// How long it is.
+        /// Its length and the limit.
         problem: TextTooLong,
     },
     /// It did not answer in time.
@@ -447,7 +448,7 @@ pub enum PlanError {
         plan: PlanId,
         /// The action.
         action: String,
-        /// What is missing or does not fit.
+        /// The missing or invalid part.
         problem: String,
     },
     /// The request could not be taken, or nothing can be done about the plan now.
@@ -468,11 +469,11 @@ pub enum PlanError {
         plan: PlanId,
         /// The action.
         action: ActionId,
-        /// What it is called.
+        /// Its name.
         name: String,
         /// The step that would be called with it, if there is one.
         step: Option<StepId>,
-        /// What does not fit, and where.
+        /// The invalid part, and its place.
         problem: String,
     },
     /// The world that owns the plan did not answer.

@@ -1,7 +1,7 @@
 //! Whether a value has a float that JSON cannot express.
 //!
-//! `serde_json` writes NaN and the infinities as `null`: what is stored then says nothing, and is
-//! not understood when it is read. So a value whose text has a `null` is looked through once more.
+//! `serde_json` writes NaN and the infinities as `null`, which loses the value and fails to read
+//! back. So a value whose text has a `null` is checked again.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What plans, actions and steps are called.
+//! Ids of plans, actions and steps.
 
 use std::fmt;
 use std::str::FromStr;
@@ -76,7 +76,7 @@ macro_rules! numbers {
                 self.0 as usize - 1
             }
 
-            /// The one at this place.
+            /// The id at this index.
             pub(crate) const fn at(index: usize) -> Self {
                 Self(index as u32 + 1)
             }

@@ -43,7 +43,7 @@ pub use plan::{
     ActionRef, Flow, Input, OutputRef, Plan, PlanResult, PlanState, Planner, StepKind, StepState,
     SubPlanCounts, Waiting,
 };
-/// What [`StepContext::transaction`] gives to its code.
+/// Types passed to the code of [`StepContext::transaction`].
 pub use rusqlite;
 pub use schedule::{Schedule, ScheduleError};
 pub use store::{

@@ -14,7 +14,7 @@ pub const VALUE_ASIDE_BYTES: usize = 64 * 1_024;
 /// Steps of one plan. Beyond it the graph of a plan is a data set; sub-plans split it.
 pub const STEPS_MAX: usize = 1_000_000;
 
-/// How deep actions may plan actions: an action that plans itself is found here.
+/// Maximum depth of planned actions: stops an action that plans itself.
 pub const PLANNING_DEPTH_MAX: usize = 128;
 
 /// Events that wait for one step. A step that takes no more of them must not fill the store.
@@ -55,8 +55,8 @@ pub const KEY_BYTES_MAX: usize = 1_024;
 /// Bytes of the id of an event: a step remembers [`EVENT_IDS_MAX`] of them.
 pub const EVENT_ID_BYTES_MAX: usize = 1_024;
 
-/// Bytes of an error's message: 64 KiB. It is in the history, in lists and in logs, and a retry has
-/// one each time. A longer one is cut, and says how long it was.
+/// Bytes of an error's message: 64 KiB. It is in the history, in lists and in logs, and every retry
+/// adds one. A longer message is cut, with a note of its length.
 pub const ERROR_BYTES_MAX: usize = 64 * 1_024;
 
 /// Bytes of the reason why a step waits, of an error's kind and of who has given an order: 4 KiB.
@@ -88,12 +88,12 @@ pub const COMMIT_ROWS_MAX: usize = 128;
 /// Rows of the search tables that may be behind before commits start to bring them up to date.
 pub const ROWS_BEHIND: usize = 1_024;
 
-/// How long a plan that waits stays in memory after the last thing that happened to it.
+/// Time for which a waiting plan stays in memory after its last event.
 pub const PLAN_IDLE: Duration = Duration::from_secs(2);
 
-/// Entries after which a plan that leaves memory is stored as a whole, so that loading it stays
-/// short. It is not before they have as many bytes as the plan had then: what is stored for an
-/// event does not grow with the plan.
+/// Entries after which a plan that leaves memory is stored in full, so that loading it stays short.
+/// The entries must also have as many bytes as the plan had then: so the bytes stored for an event
+/// do not grow with the plan.
 pub const SNAPSHOT_RECORDS: u32 = 64;
 
 /// The same for a plan that does not leave memory.
@@ -120,25 +120,24 @@ pub const LOG_PAGES_SOON: u64 = 1_000;
 /// when they come faster than they can be moved beside it.
 pub const LOG_PAGES_MAX: u64 = 16_000;
 
-/// How long the writer waits for readers of the write-ahead log when that has to begin anew. If one
-/// reads for longer (a backup), the log grows on, and the writer tries again 4 MiB later.
+/// Time that the writer waits for readers of the write-ahead log before the log is restarted. If a
+/// reader takes longer (a backup), the log grows on, and the writer tries again 4 MiB later.
 pub const LOG_RESTART_WAIT: std::time::Duration = std::time::Duration::from_millis(200);
 
-/// Bytes that the file of the write-ahead log keeps when it begins anew: what it needs between two
-/// times.
+/// Bytes that the file of the write-ahead log keeps at a restart: its need between two restarts.
 pub const LOG_BYTES_KEPT: u64 = 16 * 1_024 * 1_024;
 
-/// How long rows stay behind before it is tried again, when the store has refused them.
+/// Pause before outdated rows are written again, after a refusal of the store.
 pub const ROWS_AGAIN: Duration = Duration::from_secs(1);
 
 /// Stopped plans that are exported and removed in one go: more would keep commits waiting.
 pub const CLEAN_PLANS: usize = 64;
 
-/// How often a world that cleans by the clock looks for plans that are long over: often enough that there
-/// is little to do each time.
+/// Interval of a world's looks for old stopped plans: often enough that there is little to do each
+/// time.
 pub const CLEAN_EVERY: Duration = Duration::from_secs(600);
 
-/// How long it waits between two slices: others have the store meanwhile.
+/// Pause between two slices: others use the store meanwhile.
 pub const CLEAN_PAUSE: Duration = Duration::from_millis(20);
 
 /// Steps that run their code at once in a queue whose size is not said. The group has 128 threads for
@@ -148,7 +147,7 @@ pub const DEFAULT_QUEUE_SIZE: u32 = 64;
 /// Calls that a queue's rate may count: it remembers when each of them began.
 pub const RATE_MAX: u32 = 100_000;
 
-/// Bytes of the state of an entity: it is written whole at each change, within the commit of others.
+/// Bytes of the state of an entity: it is written in full at each change, within a shared commit.
 pub const STATE_BYTES_MAX: usize = 16 * 1_024 * 1_024;
 
 /// Schedules of one store.
@@ -157,11 +156,11 @@ pub const SCHEDULES_MAX: usize = 100_000;
 /// Bytes of a schedule's name: it is part of the key of each launch.
 pub const SCHEDULE_NAME_BYTES_MAX: usize = 200;
 
-/// How late a launch may be before its time counts as missed. It is longer than
+/// Delay of a launch after which its time counts as missed. It is longer than
 /// [`SCHEDULE_CLOCK_CHECK`]: a jump of the clock is noticed only after that.
 pub const SCHEDULE_LATE_MAX: Duration = Duration::from_secs(120);
 
-/// How often the clock is read while schedules wait, so that a jump of it is noticed.
+/// Interval of clock reads while schedules wait, so that a jump is noticed.
 pub const SCHEDULE_CLOCK_CHECK: Duration = Duration::from_secs(60);
 
 const _: () = assert!(SCHEDULE_CLOCK_CHECK.as_secs() < SCHEDULE_LATE_MAX.as_secs());
@@ -197,17 +196,17 @@ pub const WORK_ALONE_OPS: u64 = 50_000_000;
 /// Plans in memory at once: some kilobytes each, so this is well below what a small machine has.
 pub const PLANS_IN_MEMORY: usize = 16_384;
 
-/// How long signs of life of steps are kept in memory before they are written, if nothing else of their
-/// plan is: a plan has at most one entry for them in this time.
+/// Time for which heartbeats of steps are kept in memory before they are written without another
+/// record: a plan has at most one entry for them in this time.
 pub const BEATS_BEHIND: Duration = Duration::from_secs(5);
 
-/// How often a step that was silent for too long is called again until its plan is resumed.
+/// Maximum repetitions of a step that was silent for too long, until its plan is resumed.
 pub const SILENCES_MAX: u32 = 10;
 
 /// Journal entries that wait for a listener if nothing else is said: some seconds of a busy store.
 pub const WATCH_ENTRIES: usize = 4_096;
 
-/// Journal entries that may wait for a listener at most; what is older is read from the store.
+/// Journal entries that may wait for a listener at most; older ones are read from the store.
 pub const WATCH_ENTRIES_MAX: usize = 65_536;
 
 /// Bytes of journal entries that may wait for a listener: a slow one must not fill the memory.
@@ -230,29 +229,28 @@ pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Polls of one action that are on their way to their batch: more are refused, and count as failed.
 pub const POLLS_WAITING_MAX: u64 = 1 << 18;
-/// Things that happened to one plan that its history shows, the newest ones: what is older is left out
-/// and counted.
+/// Happenings in the history of one plan, the newest ones: older ones are left out and counted.
 pub const HISTORY_MAX: usize = 100_000;
 
 /// Requests to other worlds that are taken up at once.
 pub const DESK_MAX: u64 = (1 << 18) - 1;
 
-/// How long a request to another world may take before its sender is told that nobody knows.
+/// Time limit of a request to another world, after which its outcome is unknown.
 pub const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 
 /// A world that does not own what it is asked for, though it is said to, is asked again after this time.
 pub const REQUEST_AGAIN: Duration = Duration::from_millis(50);
 
-/// How long a world may take to answer whether it is there.
+/// Time limit of a world's answer to a ping.
 pub const PING_LIMIT: Duration = Duration::from_secs(5);
 
 /// Names that a world may have claimed at once.
 pub const CLAIMS_MAX: usize = 1_024;
 
-/// How long the class and the name of a claim may be together, in bytes.
+/// Bytes of class and name of a claim together, at most.
 pub const CLAIM_NAME_MAX: usize = 1_024;
 
-/// How long the text of what is written beside a claim may be, in bytes.
+/// Bytes of the data of a claim, at most.
 pub const CLAIM_DATA_MAX: usize = 16 * 1_024;
 
 /// Messages that are kept for a plan while its planning is under way: orders, events, and plans that wait for
@@ -266,8 +264,7 @@ pub const SUB_PLANS_AT_ONCE: u32 = 1_024;
 /// The same at most, whatever the step says: below what the mailbox of a plan takes.
 pub const SUB_PLANS_AT_ONCE_MAX: u32 = 8_192;
 
-/// Sub-plans of one step that wait for their turn with their inputs in memory; those that come after them
-/// stay in the journal.
+/// Sub-plans of one step that wait with their inputs in memory; further ones stay in the journal.
 pub const SUB_PLANS_IN_MEMORY: usize = 1_024;
 
 /// Sub-plans whose inputs are read from the journal in one go: half of them are left when the next ones
@@ -280,8 +277,8 @@ pub const SUB_PLANS_PAGE_BYTES: usize = 256 * 1_024;
 /// Sub-plans that are over of which a plan keeps the results by id; all of them are counted.
 pub const SUB_PLANS_KEPT: usize = 10_000;
 
-/// How often the clock is read while plans wait for a time, so that a jump of it is noticed.
+/// Interval of clock reads while plans wait for a time, so that a jump is noticed.
 pub const CLOCK_CHECK: Duration = Duration::from_secs(60);
 
-/// How long work waits that finds no thread of the blocking pool free.
+/// Pause before work that found no free thread of the blocking pool tries again.
 pub const POOL_AGAIN: Duration = Duration::from_millis(20);

@@ -42,7 +42,7 @@ impl Payload {
         serde_json::to_string(value).map_or_else(|_| Self::null(), |text| Self(text.into()))
     }
 
-    /// Takes a text that is JSON already.
+    /// Takes a text that is already JSON.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl Payload {
     }
 }
 
-/// What is wrong with a text, without the value that is.
+/// The error of a text, without the invalid value.
 fn without_value(error: &serde_json::Error) -> serde_json::Error {
     let text = error.to_string();
     let is_about_value = ["invalid type: ", "invalid value: ", "unknown variant "];

@@ -30,7 +30,7 @@ pub struct Time(pub u64);
 pub struct TimeError {
     /// The text.
     pub text: String,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
 }
 
@@ -42,7 +42,7 @@ impl Time {
         Self(self.0.saturating_add(us))
     }
 
-    /// How long it is from `earlier` to here; zero if it is not earlier.
+    /// Time from `earlier` to this time; zero if it is not earlier.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
@@ -74,7 +74,7 @@ impl FromStr for Time {
     }
 }
 
-/// In UTC. What is after the year 9999 has no such text: it is shown in microseconds.
+/// In UTC. Times after the year 9999 have no such text: they are shown in microseconds.
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = i64::try_from(self.0).ok().and_then(|us| Timestamp::from_microsecond(us).ok());

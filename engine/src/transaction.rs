@@ -2,20 +2,21 @@
 
 use crate::error::ActionError;
 
-/// Opens transactions of the host's database, for a world: one around the planning of each plan, all its
-/// actions together, and one around the whole finalize phase.
+/// Opens transactions of the host's database, for a world: one around the planning of each plan,
+/// with all its actions, and one around the entire finalize phase.
 ///
-/// What the engine stores itself is not part of it: a plan whose planning failed is there with its
-/// error, though what it had written to the host's database is not. After a crash between the commit
-/// and the engine's own entry the finalize phase is called again, so it must be idempotent.
+/// The engine's own records are not part of it: a plan whose planning failed is stored with its
+/// error, but its changes of the host's database are not. After a crash between the commit and the
+/// engine's own entry the finalize phase is called again, so it must be idempotent.
 pub trait TransactionAdapter: Send + Sync + 'static {
-    /// Begins a transaction, calls `work` once in this thread, and commits if that ended well; else it
-    /// rolls back and gives the same error. A panic of an action is an error here. Actions may open
-    /// transactions of their own inside.
+    /// Begins a transaction, calls `work` once in this thread, and commits if it succeeded; else it
+    /// rolls back and returns the same error. A panic of an action is an error here. Actions may
+    /// open transactions of their own inside.
     ///
     /// # Errors
     ///
-    /// That of the work, or of the commit: the planning or the last finalize step has failed by it.
+    /// That of the work, or of the commit: the planning or the last finalize step then fails with
+    /// it.
     fn transaction(
         &self,
         work: &mut dyn FnMut() -> Result<(), ActionError>,

@@ -1,4 +1,4 @@
-//! One call of a middleware: what it is around, and how to go on.
+//! One call of a middleware: its subject, and the call of the next one.
 
 use std::fmt;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -15,7 +15,7 @@ use crate::error::ActionError;
 use crate::id::{PlanId, StepId};
 use crate::payload::Payload;
 
-/// What a chain is around.
+/// Subject of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// The planning of an action.
@@ -28,10 +28,10 @@ pub(crate) enum Phase {
     Hook,
 }
 
-/// What the innermost call does.
+/// The innermost call.
 type Inner<'a> = dyn FnMut(&Payload) -> Result<(), ActionError> + 'a;
 
-/// What a middleware is around that is done in one thread: the planning of an action or of a plan.
+/// Subject of a middleware within one thread: the planning of an action or of a plan.
 pub struct Around<'a> {
     rest: &'a [Arc<dyn AnyMiddleware>],
     phase: Phase,
@@ -59,11 +59,11 @@ impl<'a> Around<'a> {
         Self { rest: chain, phase, plan, action, input, inner }
     }
 
-    /// Goes on: the next middleware inside, at last the action.
+    /// Calls the next middleware inside, at last the action.
     ///
     /// # Errors
     ///
-    /// Those of what is inside.
+    /// Those of the inner calls.
     pub fn pass(&mut self) -> Result<(), ActionError> {
         let Some((next, rest)) = self.rest.split_first() else { return (self.inner)(self.input) };
         let mut around = Around {
@@ -109,7 +109,7 @@ impl<'a> Around<'a> {
     }
 }
 
-/// What a middleware is around that may wait: one call of a step's code.
+/// Subject of an asynchronous middleware: one call of a step's code.
 pub struct AroundStep<'a> {
     rest: &'a [Arc<dyn AnyMiddleware>],
     name: &'a str,
@@ -126,11 +126,11 @@ impl fmt::Debug for AroundStep<'_> {
 }
 
 impl AroundStep<'_> {
-    /// Goes on: the next middleware inside, at last the action.
+    /// Calls the next middleware inside, at last the action.
     ///
     /// # Errors
     ///
-    /// Those of what is inside.
+    /// Those of the inner calls.
     pub async fn pass(&mut self) -> Result<Next, ActionError> {
         if let Some((next, rest)) = self.rest.split_first() {
             let kind = self.call.kind;
@@ -207,12 +207,12 @@ impl AroundStep<'_> {
         Ok(())
     }
 
-    /// The output: what it was before those inside were called, and what they made of it after.
+    /// The output: the former one before the inner calls, their result after.
     pub fn output(&self) -> &Payload {
         &self.call.output
     }
 
-    /// Changes the output. It is stored when the call has ended, also if that fails.
+    /// Changes the output. It is stored when the call has ended, even if it failed.
     ///
     /// # Errors
     ///

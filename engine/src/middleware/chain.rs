@@ -1,4 +1,4 @@
-//! Which middleware is around which action, in which order.
+//! Chains of middleware around actions, and their order.
 
 use std::any::TypeId;
 use std::collections::{HashMap, HashSet};

@@ -14,7 +14,7 @@ use crate::payload::Payload;
 use crate::plan::{Created, Record};
 use crate::time::Time;
 
-/// What a middleware is around when a plan is delayed, in the thread that delays it.
+/// Subject of a middleware when a plan is delayed, in the thread that delays it.
 pub struct AroundDelay<'a> {
     rest: &'a [Arc<dyn AnyMiddleware>],
     plan: PlanId,
@@ -31,11 +31,11 @@ impl fmt::Debug for AroundDelay<'_> {
 }
 
 impl AroundDelay<'_> {
-    /// Goes on: the next middleware inside, at last the plan is stored as it is then.
+    /// Calls the next middleware inside; at last the plan is stored in its current form.
     ///
     /// # Errors
     ///
-    /// Those of what is inside.
+    /// Those of the inner calls.
     pub fn pass(&mut self) -> Result<(), ActionError> {
         let Some((next, rest)) = self.rest.split_first() else {
             *self.is_passed = true;
@@ -97,7 +97,7 @@ impl AroundDelay<'_> {
         *self.start_before = time;
     }
 
-    /// Who delays it.
+    /// The principal that delays it.
     pub fn by(&self) -> &str {
         &self.created.by
     }
@@ -115,7 +115,7 @@ impl AroundDelay<'_> {
     }
 }
 
-/// Lets a chain see a plan that is delayed. What it makes of the input must be one of the action.
+/// Passes a delayed plan through a chain. The changed input must be one of the action.
 pub(crate) fn delay(
     chain: &[Arc<dyn AnyMiddleware>],
     plan: PlanId,

@@ -1,8 +1,8 @@
 //! Middleware: code around the phases of actions, for a whole world or for one action.
 //!
-//! A chain wraps what it is called around: the first one is outermost, calls `pass` to go on, and may
-//! change what goes in before and what comes out after. One that does not pass stops the chain and the
-//! action. Chains are put in order when the world is built; an action without a chain pays nothing.
+//! A chain wraps its subject: the first middleware is outermost, calls `pass` to continue, and may
+//! change inputs before and outputs after. A middleware that does not pass stops the chain and the
+//! action. Chains are ordered when the world is built; an action without a chain pays nothing.
 
 mod around;
 mod chain;
@@ -22,7 +22,7 @@ pub use delay::AroundDelay;
 use crate::action::{ActionView, Next};
 use crate::error::ActionError;
 
-/// Code around the phases of actions. What is not implemented passes.
+/// Code around the phases of actions. Functions that are not implemented pass.
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -96,8 +96,8 @@ pub trait Middleware: Send + Sync + 'static {
         around.pass()
     }
 
-    /// Around showing an action to people. What is changed in the view before it passes, the action sees;
-    /// what is masked after, stays masked.
+    /// Around the presentation of an action. The action sees changes of the view before the pass;
+    /// values masked after it stay masked.
     fn present(&self, view: &mut ActionView<'_>) {
         view.pass();
     }
@@ -141,7 +141,7 @@ pub trait Middleware: Send + Sync + 'static {
         around.pass()
     }
 
-    /// Around each call of a compensation; it may block. What it makes of the output is not kept.
+    /// Around each call of a compensation; it may block. Its changes of the output are not kept.
     fn revert(
         &self,
         around: &mut AroundStep<'_>,
@@ -159,9 +159,9 @@ pub struct Layer {
     pub(crate) middleware: Arc<dyn AnyMiddleware>,
     pub(crate) id: TypeId,
     pub(crate) name: &'static str,
-    /// Those that are inside of it.
+    /// Middleware inside of it.
     pub(crate) before: Vec<TypeId>,
-    /// Those that it is inside of.
+    /// Middleware outside of it.
     pub(crate) after: Vec<TypeId>,
     pub(crate) replaces: Option<TypeId>,
 }

@@ -1,4 +1,4 @@
-//! What can be done with a plan, and with a step, as it is now.
+//! Possible orders for a plan, and for a step, in the current state.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use crate::plan::{Plan, PlanState, Step, StepKind, StepState};
 pub enum Can {
     /// [`PlanHandle::cancel`](crate::PlanHandle::cancel).
     Cancel,
-    /// [`PlanHandle::cancel_now`](crate::PlanHandle::cancel_now): what runs is not waited for.
+    /// [`PlanHandle::cancel_now`](crate::PlanHandle::cancel_now): running code is not waited for.
     CancelNow,
     /// [`PlanHandle::halt`](crate::PlanHandle::halt).
     Halt,
@@ -33,12 +33,12 @@ pub enum Can {
     EditInput,
 }
 
-/// What can be done now; in a stable order.
+/// Possible orders, in a stable order.
 pub type CanDo = Vec<Can>;
 
 impl Plan {
-    /// What can be done with the plan as it is now. An order may still be refused: the plan may have gone
-    /// on, or somebody may have a lock that it needs.
+    /// Possible orders for the plan in its current state. An order may still be refused: the state
+    /// may have changed, or another plan may hold a lock that it needs.
     pub fn can(&self) -> CanDo {
         match self.state {
             PlanState::Stopped => Vec::new(),
@@ -65,7 +65,7 @@ impl Plan {
         }
     }
 
-    /// What can be done with one of its steps as it is now.
+    /// Possible orders for one of its steps in its current state.
     pub fn can_with(&self, step: &Step) -> CanDo {
         let mut can = Vec::new();
         let is_paused = self.state == PlanState::Paused;

@@ -1,4 +1,4 @@
-//! How steps have ended, for people.
+//! Ends of steps, for people.
 
 use super::task;
 use crate::error::ActionError;

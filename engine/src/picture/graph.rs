@@ -1,4 +1,4 @@
-//! Which step waits for which.
+//! The graph of steps and their dependencies.
 
 use std::collections::BTreeSet;
 
@@ -21,11 +21,11 @@ pub struct PlanGraph {
     pub nodes: Vec<StepNode>,
     /// Nodes without work; their numbers are greater than that of any step.
     pub joints: Vec<Joint>,
-    /// What waits for what.
+    /// The dependencies.
     pub edges: Vec<Edge>,
 }
 
-/// A node without work: it is passed when all before it are done.
+/// A node without work: it is passed when all its predecessors are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Joint {
@@ -73,7 +73,7 @@ impl Plan {
         }
     }
 
-    /// What waits for what, and the nodes without work between.
+    /// The dependencies, and the nodes without work in between.
     pub(super) fn links(&self) -> (BTreeSet<(u32, u32, EdgeKind)>, Vec<Joint>) {
         let mut edges: BTreeSet<(u32, u32, EdgeKind)> = BTreeSet::new();
         let mut last = self.steps.last().map_or(0, |step| step.id.0);
@@ -103,7 +103,7 @@ impl Plan {
         (edges, joints)
     }
 
-    /// What nothing of the run phase comes after is before the end of it.
+    /// Connects steps without a successor in the run phase to its end.
     fn end_of_run(&self, end: u32, edges: &mut BTreeSet<(u32, u32, EdgeKind)>) {
         let mut has_followers = vec![false; end as usize];
         let mut joints = BTreeSet::new();

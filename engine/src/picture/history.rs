@@ -20,13 +20,13 @@ use crate::watch::{apply_and_tell, Happening};
 pub struct PlanHistory {
     /// The plan as of the last entry.
     pub plan: PlanHead,
-    /// What happened, in its order: the newest [`HISTORY_MAX`].
+    /// Happenings in order: the newest [`HISTORY_MAX`].
     pub happenings: Vec<Happening>,
-    /// How many older ones are left out.
+    /// Number of older ones that are left out.
     pub left_out: u64,
     /// Each call of each step, in the order of their begins: the newest [`HISTORY_MAX`].
     pub calls: Vec<CallSpan>,
-    /// How many older calls are left out.
+    /// Number of older calls that are left out.
     pub calls_left_out: u64,
     #[serde(skip)]
     state: Box<Plan>,
@@ -38,9 +38,9 @@ pub struct PlanHistory {
 pub struct CallSpan {
     /// The step.
     pub step: StepId,
-    /// Which call of the step it is, from 1.
+    /// Number of the call within the step, from 1.
     pub call: u32,
-    /// Which attempt it belongs to: failures and crashes begin a new one, events do not.
+    /// Number of its attempt: failures and crashes begin a new one, events do not.
     pub attempt: u32,
     /// Why it was called.
     pub why: String,
@@ -50,7 +50,7 @@ pub struct CallSpan {
     pub admitted: Option<Time>,
     /// When it ended; nothing while it runs.
     pub ended: Option<Time>,
-    /// How long its code ran, in microseconds; 0 if that is not known.
+    /// Run time of its code, in microseconds; 0 if unknown.
     pub ran_us: u64,
     /// The state of the step afterwards.
     pub state: StepState,
@@ -67,7 +67,7 @@ pub(crate) struct Telling {
     happenings: VecDeque<Happening>,
     left_out: u64,
     calls: VecDeque<CallSpan>,
-    /// How many calls were left out.
+    /// Number of dropped calls.
     gone: usize,
     /// The calls that have not ended, by their places from the first one.
     open: HashMap<StepId, usize>,
@@ -163,7 +163,7 @@ impl Telling {
         }
     }
 
-    /// What was read; nothing if there was no entry.
+    /// The history; `None` without entries.
     pub(crate) fn done(self) -> Option<PlanHistory> {
         let state = Box::new(self.plan?);
         Some(PlanHistory {

@@ -1,15 +1,15 @@
-//! A plan as data for those who draw it: a tree of actions, a graph of steps, a timeline, a history.
+//! A plan as data for drawing: a tree of actions, a graph of steps, a timeline, a history.
 //!
-//! All of it can be written as JSON, and holds no inputs and outputs: what people may see of those is
-//! said by [`World::present`](crate::World::present), with the same ids. Lists are flat, so that a plan of
-//! 10,000 steps is drawn a part at a time.
+//! All of it can be written as JSON, and holds no inputs and outputs:
+//! [`World::present`](crate::World::present) gives their presentable form, with the same ids. Lists
+//! are flat, so that a plan of 10,000 steps is drawn a part at a time.
 //!
-//! | what | for |
+//! | function | content |
 //! | --- | --- |
-//! | [`PlanView::tree`](crate::PlanView::tree) | who planned whom, as a list with depths |
-//! | [`PlanView::graph`](crate::PlanView::graph) | which step waits for which, as nodes and edges |
-//! | [`PlanView::timeline`](crate::PlanView::timeline) | when each step began and ended |
-//! | [`PlanHandle::history`](crate::PlanHandle::history) | all that happened, and each call of each step with its times |
+//! | [`PlanView::tree`](crate::PlanView::tree) | actions under those that planned them, as a list with depths |
+//! | [`PlanView::graph`](crate::PlanView::graph) | dependencies of steps, as nodes and edges |
+//! | [`PlanView::timeline`](crate::PlanView::timeline) | times of each step |
+//! | [`PlanHandle::history`](crate::PlanHandle::history) | all happenings, and each call of each step with its times |
 
 mod able;
 mod ending;

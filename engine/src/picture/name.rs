@@ -1,11 +1,11 @@
-//! What actions are called for people.
+//! Names of actions for people.
 
 use super::task_place;
 use crate::plan::ActionData;
 
-/// What an action is called where people look at it: its name, but a task of a flow by its place in the
-/// definition, such as `do/0/fetch`. It needs no world that knows the action; one that does may call it
-/// something else again ([`Shown::name`](crate::Shown::name)).
+/// Display name of an action: its name; for a task of a flow its place in the definition, such as
+/// `do/0/fetch`. It needs no world that knows the action; a world that does may use another name
+/// ([`Shown::name`](crate::Shown::name)).
 pub fn name_of(action: &ActionData) -> String {
     task_place(action).unwrap_or_else(|| action.name.clone())
 }

@@ -16,13 +16,13 @@ use crate::time::Time;
 pub struct PlanHead {
     /// Its id.
     pub id: PlanId,
-    /// What it is called.
+    /// Its label.
     pub label: String,
     /// Its state.
     pub state: PlanState,
     /// Its result.
     pub result: PlanResult,
-    /// Who triggered it.
+    /// The principal or plan that triggered it.
     pub by: String,
     /// The plan and step that have asked for it.
     pub caller: Option<(PlanId, StepId)>,
@@ -34,15 +34,15 @@ pub struct PlanHead {
     pub ended_at: Option<Time>,
     /// When it has to do something by itself.
     pub wakes_at: Option<Time>,
-    /// How far it is, from 0 to 1.
+    /// Its progress, from 0 to 1.
     pub progress: f64,
-    /// What kind of thing it waits for.
+    /// Its reason for waiting.
     pub waiting: Waiting,
     /// The same for people; empty if it does not wait.
     pub waits_for: String,
     /// Why planning failed.
     pub error: Option<ActionError>,
-    /// What can be done with it now.
+    /// The orders that it takes now.
     pub can: CanDo,
 }
 
@@ -68,7 +68,7 @@ impl PlanHead {
     }
 }
 
-/// How the plans of steps stand.
+/// Numbers of sub-plans of steps by state.
 pub(super) type SubPlanCountsOf = HashMap<StepId, SubPlanCounts>;
 
 /// A step as it stands.
@@ -79,9 +79,9 @@ pub struct StepNode {
     pub step: StepId,
     /// Its action.
     pub action: ActionId,
-    /// What its action is called, as [`name_of`] says.
+    /// Display name of its action; see [`name_of`].
     pub name: String,
-    /// Which phase of its action it is.
+    /// Phase of its action.
     pub kind: StepKind,
     /// Its state.
     pub state: StepState,
@@ -93,11 +93,11 @@ pub struct StepNode {
     pub started_at: Option<Time>,
     /// When it ended.
     pub ended_at: Option<Time>,
-    /// How long its code has run, in microseconds.
+    /// Total run time of its code, in microseconds.
     pub ran_us: u64,
     /// From its begin to its end, waiting included, in microseconds; 0 if it has not ended.
     pub took_us: u64,
-    /// How far it is, in thousandths.
+    /// Its progress, in thousandths.
     pub progress: u32,
     /// Its share of the plan's progress, in thousandths.
     pub weight: u32,
@@ -113,11 +113,11 @@ pub struct StepNode {
     pub limit: Option<Time>,
     /// Events that wait for it.
     pub events: usize,
-    /// How the plans that it has asked for stand.
+    /// Numbers of its sub-plans by state.
     pub sub_plans: SubPlanCounts,
     /// Why it failed the last time it ended.
     pub error: Option<ActionError>,
-    /// What can be done with it now.
+    /// The orders that it takes now.
     pub can: Vec<Can>,
 }
 

@@ -10,12 +10,12 @@ use super::tree::urgency;
 use super::{state_of, PlanHead, StepNode};
 use crate::plan::{Plan, StepKind, StepState};
 
-/// Which part of a graph is wanted; all of it if nothing is said.
+/// Part of a graph; by default all of it.
 ///
 /// ```
 /// use turnwheel_engine::picture::GraphPart;
 ///
-/// // 500 nodes at a time, of which at most 20 stand beside each other.
+/// // 500 nodes at a time, at most 20 of them in a row.
 /// let part = GraphPart::all().limit(500).beside(20);
 /// # let _ = part;
 /// ```
@@ -27,7 +27,7 @@ pub struct GraphPart {
     beside: Option<usize>,
 }
 
-/// Where a part of a graph ended.
+/// End of a part of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct GraphPlace {
     /// The row.
@@ -73,15 +73,15 @@ impl GraphPart {
 pub struct GraphRows {
     /// The plan.
     pub plan: PlanHead,
-    /// How many rows the whole graph has.
+    /// Number of rows of the graph.
     pub rows: u32,
-    /// How many steps the whole graph has.
+    /// Number of steps of the graph.
     pub steps: u32,
     /// The nodes of this part by row, and by number in a row.
     pub nodes: Vec<RowNode>,
-    /// What leads to them, from here and from parts before.
+    /// Edges to them, from this part and earlier ones.
     pub edges: Vec<Edge>,
-    /// Where this part ended, if there is more.
+    /// End of this part, if there is more.
     pub next: Option<GraphPlace>,
 }
 
@@ -93,18 +93,18 @@ pub struct RowNode {
     pub node: u32,
     /// Its row, from 0.
     pub row: u32,
-    /// What it stands for.
+    /// Its content.
     pub what: RowWhat,
 }
 
-/// What a node of a graph stands for.
+/// Content of a node of a graph.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RowWhat {
     /// A run or finalize step; the node has its number.
     Step(Box<StepNode>),
-    /// Nothing: it is passed when all before it are done.
+    /// None: it is passed when all its predecessors are done.
     Joint,
     /// Steps of the row that have no room in it, by state.
     Rest(Vec<(StepState, u32)>),
@@ -160,7 +160,8 @@ impl Plan {
         state_of(self.action(step.action), step)
     }
 
-    /// Which steps have no room in their rows. Each row's rest has a number after all others.
+    /// Chooses the steps left out of their rows. The summary of each row has a number after all
+    /// others.
     fn rests(&self, steps: &[(u32, u32)], most: usize, last: u32) -> Rests {
         let mut rests = Rests::default();
         for row in steps.chunk_by(|one, other| one.0 == other.0).filter(|row| row.len() > most) {
@@ -189,7 +190,7 @@ impl Plan {
 struct Rests {
     /// The node that stands for a step.
     of: HashMap<u32, u32>,
-    /// What such a node stands for, what asks for attention most first.
+    /// Content of such a node, the states that need attention most first.
     states: HashMap<u32, Vec<(StepState, u32)>>,
 }
 
@@ -240,7 +241,8 @@ impl GraphRows {
     }
 }
 
-/// The row of each node: one more than that of all before it. What would be on a circle is in the first.
+/// The row of each node: one more than the last row of its predecessors. Nodes of a cycle are in
+/// the first row.
 fn rows_of(edges: &std::collections::BTreeSet<(u32, u32, EdgeKind)>, last: u32) -> Vec<u32> {
     let mut waits = vec![0_u32; last as usize + 1];
     let mut rows = vec![0_u32; last as usize + 1];

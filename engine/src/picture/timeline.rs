@@ -7,7 +7,7 @@ use crate::id::{ActionId, StepId};
 use crate::plan::{Plan, Step, StepKind, StepState};
 use crate::time::Time;
 
-/// The steps of a plan over time. What has no end yet goes on.
+/// The steps of a plan over time. A span without an end continues.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PlanTimeline {
@@ -29,9 +29,9 @@ pub struct Bar {
     pub step: StepId,
     /// Its action.
     pub action: ActionId,
-    /// What its action is called, as [`name_of`] says.
+    /// Display name of its action; see [`name_of`].
     pub name: String,
-    /// Which phase of its action it is.
+    /// Phase of its action.
     pub kind: StepKind,
     /// Its state now.
     pub state: StepState,
@@ -47,19 +47,19 @@ pub struct Span {
     pub from: Time,
     /// To when; nothing if it goes on.
     pub to: Option<Time>,
-    /// What it did.
+    /// Kind of the span.
     pub kind: SpanKind,
-    /// Which attempt it was.
+    /// Number of the attempt.
     pub attempt: u32,
 }
 
-/// What a step did for some time.
+/// Activity of a step during a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SpanKind {
-    /// It was under way: its code ran, or it waited. Which of both is in the plan's
-    /// [history](crate::PlanHandle::history).
+    /// Active: its code ran, or it waited. The plan's [history](crate::PlanHandle::history) tells
+    /// which.
     Whole,
     /// Its code ran.
     Running,

@@ -1,4 +1,4 @@
-//! Who planned whom.
+//! The tree of actions.
 
 use serde::Serialize;
 
@@ -20,7 +20,7 @@ pub struct PlanTree {
     pub next: Option<ActionId>,
 }
 
-/// Which part of a tree is wanted; all of it if nothing is said.
+/// Part of a tree; by default all of it.
 ///
 /// ```
 /// use turnwheel_engine::picture::TreePart;
@@ -75,15 +75,15 @@ impl TreePart {
 pub struct TreeNode {
     /// Its id.
     pub action: ActionId,
-    /// What it is called, as [`name_of`] says.
+    /// Display name; see [`name_of`].
     pub name: String,
     /// The version that planned it.
     pub version: u32,
-    /// Who planned it.
+    /// The action that planned it.
     pub parent: Option<ActionId>,
-    /// How deep it is below the root.
+    /// Its depth below the root.
     pub depth: u32,
-    /// How many it has planned itself.
+    /// Number of actions that it planned itself.
     pub children: u32,
     /// The state of all its steps together: the one that asks for attention most.
     pub state: StepState,
@@ -132,7 +132,7 @@ impl Plan {
         tree
     }
 
-    /// How deep an action is below its root.
+    /// Depth of an action below its root.
     fn depth_of(&self, action: ActionId) -> u32 {
         let above = |action: &ActionId| self.action(*action).parent;
         let depth = std::iter::successors(Some(action), above).count();
@@ -166,7 +166,7 @@ impl Plan {
     }
 }
 
-/// Which state of several is shown.
+/// Rank of a state: of several states the highest rank is shown.
 pub(super) const fn urgency(state: StepState) -> u32 {
     match state {
         StepState::Success => 0,

@@ -1,4 +1,4 @@
-//! What a schedule does next: from what it remembers and the time. Nothing here has an effect.
+//! Next launches of a schedule: from its stored state and the time. Pure.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::time::Time;
 /// Times that are decided at once; the others follow when these are durable.
 const SLICE: usize = 256;
 
-/// What follows from a decision.
+/// Consequences of a decision.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decided {
     /// When to decide again.
@@ -37,8 +37,8 @@ impl Decisions<'_> {
     /// Decides all that is due.
     pub(crate) fn advance(&mut self) -> Decided {
         if self.now < self.kept.decided {
-            // The clock has gone back. The times until where it was come again: what was launched for
-            // them is known by its keys, and what was missed by a jump ahead is not missed.
+            // The clock has gone back. Times that come again are decided again: keys show which
+            // ones were launched, and times missed by a jump ahead are not missed any more.
             self.kept.decided = self.now;
         }
         let mut decided = Decided::default();
@@ -94,7 +94,7 @@ impl Decisions<'_> {
         planned.after(jitter(self.name, planned, self.kept.spec.jitter()))
     }
 
-    /// How long a time may be over before it is missed: however much of that was its jitter.
+    /// Age after which a time counts as missed: includes the jitter.
     fn late_max(&self) -> Duration {
         SCHEDULE_LATE_MAX + self.kept.spec.jitter()
     }
@@ -102,7 +102,7 @@ impl Decisions<'_> {
     /// Deals with times that were missed.
     fn catch_up(&mut self) {
         let after = self.kept.decided;
-        // What is planned up to here is missed.
+        // Times planned up to here are missed.
         let missed = Time(self.now.0.saturating_sub(micros(self.late_max()) + 1));
         debug_assert!(after < missed, "a time between them has been missed");
         match self.kept.spec.catch_up {
@@ -114,7 +114,7 @@ impl Decisions<'_> {
                 let latest = self.rule.latest(after, missed).unwrap_or(missed);
                 self.miss(after, Time(latest.0.saturating_sub(1)));
                 self.kept.decided = missed;
-                // One that is only late makes up for it as well.
+                // A launch that is only late makes up for it as well.
                 if self.rule.next(missed).is_some_and(|next| self.due(next) <= self.now) {
                     self.miss(Time(latest.0.saturating_sub(1)), latest);
                 } else {

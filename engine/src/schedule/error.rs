@@ -1,4 +1,4 @@
-//! What is wrong with a schedule, or with a request about one.
+//! Errors of schedules, and of requests about them.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ pub enum ScheduleError {
     Pattern {
         /// The pattern.
         pattern: String,
-        /// Which part of it.
+        /// The field.
         field: String,
-        /// What is wrong with that.
+        /// The problem.
         problem: String,
     },
     /// There is no such zone.
@@ -76,7 +76,7 @@ pub enum ScheduleError {
     Input {
         /// The schedule.
         name: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// There are too many.
@@ -90,7 +90,7 @@ pub enum ScheduleError {
     Backfill {
         /// The schedule.
         name: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// Another world has changed it at the same time.
@@ -109,7 +109,7 @@ pub enum ScheduleError {
     Busy {
         /// The schedule.
         name: String,
-        /// How many.
+        /// Their number.
         count: usize,
     },
     /// The store failed.

@@ -1,4 +1,4 @@
-//! One launch of a schedule: what is due, and what became of it.
+//! One launch of a schedule: its time and its outcome.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub enum Occasion {
     ByHand(u64),
 }
 
-/// What became of a launch.
+/// Outcome of a launch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// This plan began.
@@ -40,7 +40,7 @@ pub struct Launch {
     pub at: Time,
     /// Why it was due.
     pub occasion: Occasion,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
@@ -73,7 +73,7 @@ impl Due {
     }
 }
 
-/// How much later than planned a launch is: the same each time for the same schedule and time.
+/// Delay of a launch: the same each time for the same schedule and time.
 ///
 /// FNV-1a over name and time, mixed as by SplitMix64: neither changes with versions or platforms.
 pub(crate) fn jitter(schedule: &str, planned: Time, max: Duration) -> Duration {

@@ -1,4 +1,4 @@
-//! The plans of schedules: how they begin, and when they are over.
+//! The plans of schedules: their begin and end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,8 +93,8 @@ impl Roster {
         });
     }
 
-    /// A plan could not be looked at. It is over only if it does not exist any more; else it counts
-    /// as running, and is looked at again later.
+    /// A plan could not be read. It is over only if it does not exist any more; else it counts as
+    /// running, and is read again later.
     fn unseen(&mut self, name: &str, plan: PlanId, error: &PlanError, cx: &mut Context<'_, Self>) {
         if matches!(error, PlanError::Unknown(_)) {
             tracing::warn!(schedule = name, %plan, "a plan of a schedule is not there any more");
@@ -131,7 +131,7 @@ impl Roster {
     fn over(&mut self, name: &str, plan: PlanId, cx: &mut Context<'_, Self>) {
         let Some(now) = self.now() else { return };
         let Some(entry) = self.entries.get_mut(name) else { return };
-        // It is not written for this alone: a start looks at the plan anyway.
+        // Not written separately: a start reads the plan anyway.
         entry.kept.running.retain(|running| *running != plan);
         entry.cancelled.remove(&plan);
         entry.looks.remove(&plan);
@@ -144,8 +144,8 @@ impl Roster {
     }
 }
 
-/// Begins the plan of a launch, unless there is one with its key. It is planned when it is durable, by
-/// the plan itself: an action that plans for long holds up no other schedule.
+/// Starts the plan of a launch, unless a plan has its key. It is planned by its own actor once it
+/// is durable: an action with a long planning delays no other schedule.
 fn launch(world: &Arc<Shared>, schedule: &str, due: Due, kept: &Kept) -> Triggering {
     let (at, spec) = (world.now(), &kept.spec);
     let by = kept.launcher(schedule, due);

@@ -1,4 +1,4 @@
-//! What people ask of the schedules of a world.
+//! Requests about the schedules of a world.
 
 use std::fmt;
 
@@ -19,14 +19,14 @@ use crate::world::{Opening, World};
 
 type Reply<T> = Completer<Result<T, ScheduleError>>;
 
-/// What comes back for a request: done when its consequences are durable.
+/// Answer to a request: comes when its consequences are durable.
 type Asked<T> = Completion<Result<T, ScheduleError>>;
 
 /// The schedules of a world; see [`World::schedules`].
 ///
-/// What is asked is done in the order of asking. The answer comes when its consequences are durable:
-/// await it, or wait for it off the workers. Cost: a message to one task, and for changes a commit that
-/// is shared with those of other schedules.
+/// Requests are handled in order. The answer comes when its consequences are durable: await it, or
+/// wait for it off the workers. Cost: a message to one task, and for changes a commit that is
+/// shared with those of other schedules.
 ///
 /// ```
 /// use turnwheel_engine::schedule::{CatchUp, Overlap, Schedule};
@@ -77,11 +77,11 @@ impl<'a> Schedules<'a> {
         Self { world }
     }
 
-    /// Makes a schedule, or changes the one with its name. One that says what is known already changes
-    /// nothing, so a program may put its schedules at each start.
+    /// Makes a schedule, or changes the one with its name. An unchanged schedule costs nothing, so
+    /// a program may put its schedules at each start.
     ///
-    /// A schedule that is changed keeps its history and its pause. If its times change, those that the
-    /// old ones have missed are not made up for.
+    /// A changed schedule keeps its history and its pause. If its times change, missed old ones are
+    /// not made up for.
     ///
     /// Fails with a [`ScheduleError`] if the schedule is not complete, would never launch, or cannot be
     /// stored; or if this world does not know its action, unless it is [at rest](Opening::AtRest).
@@ -154,8 +154,8 @@ impl<'a> Schedules<'a> {
         })
     }
 
-    /// Launches nothing more by itself until [`Schedules::unpause`]. Plans that are under way go on;
-    /// what somebody asks for, by hand or as a backfill, is launched.
+    /// Stops automatic launches until [`Schedules::unpause`]. Running plans continue; launches by
+    /// hand and backfills are still possible.
     pub fn pause(&self, name: &str, by: &str, why: &str) -> Asked<ScheduleView> {
         let (by, why) = (by.to_owned(), why.to_owned());
         self.change(name, move |entry, now| {
@@ -164,8 +164,8 @@ impl<'a> Schedules<'a> {
         })
     }
 
-    /// Launches again. Times that have passed during the pause are not made up for; what waited for
-    /// its turn goes on.
+    /// Launches again. Times that have passed during the pause are not made up for; queued launches
+    /// continue.
     pub fn unpause(&self, name: &str) -> Asked<ScheduleView> {
         self.change(name, |entry, now| {
             if entry.kept.paused.take().is_some() {
@@ -175,7 +175,7 @@ impl<'a> Schedules<'a> {
         })
     }
 
-    /// Removes a schedule. Its plans that are under way go on; what waits is not launched.
+    /// Removes a schedule. Its running plans continue; queued launches are dropped.
     pub fn remove(&self, name: &str) -> Asked<()> {
         let name = name.to_owned();
         self.ask(move |roster, cx, reply| {
@@ -210,7 +210,7 @@ impl<'a> Schedules<'a> {
             entry.kept.askers.push((entry.kept.by_hand, by));
             entry.kept.going.push(due);
             entry.waiting.insert(due, reply);
-            // Who has asked is answered when the plan is there.
+            // The caller is answered when the plan exists.
             roster.changed(&name, Box::new(|_| ()), cx);
         })
     }
@@ -315,6 +315,6 @@ fn view(name: &str, reply: Reply<ScheduleView>) -> Answer {
 }
 
 fn answer<T>(reply: Reply<T>, outcome: Result<T, ScheduleError>) {
-    // Who has asked may not wait any more.
+    // The caller may have given up.
     let _gone = reply.complete(outcome);
 }

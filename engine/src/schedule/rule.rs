@@ -1,10 +1,10 @@
-//! The times of a schedule, computed: from what is stored, without a clock.
+//! The times of a schedule, computed from its stored settings, without a clock.
 //!
-//! Daylight saving, for patterns of cron: a pattern with one second, one minute and one hour means a
-//! time of day. If that time is left out on a day, the launch is planned for the first moment after the
-//! gap; if it comes twice, for the first of both. All other patterns mean an interval: what is left
-//! out is left out, and what comes twice is planned twice. A day that a zone leaves out altogether has
-//! no launches.
+//! Daylight saving, for patterns of cron: a pattern with one second, one minute and one hour means
+//! a time of day. If that time is left out on a day, the launch is planned for the first moment
+//! after the gap; if it comes twice, for the first of both. All other patterns mean an interval: a
+//! time in a gap has no launch, and a time that comes twice has two. A day that a zone leaves out
+//! altogether has no launches.
 
 use croner::parser::CronParser;
 use croner::Cron;
@@ -30,7 +30,7 @@ const US_PER_MILLISECOND: u64 = 1_000;
 const US_PER_SECOND: u64 = 1_000_000;
 const US_PER_DAY: u64 = 86_400 * US_PER_SECOND;
 
-/// Which times a schedule has.
+/// Rule for the times of a schedule.
 #[derive(Clone, Debug)]
 pub(crate) enum Rule {
     Cron {
@@ -118,7 +118,7 @@ impl Rule {
         self.times(after, until).last()
     }
 
-    /// How many times there are in `after..=until`, counted up to a limit.
+    /// Number of times in `after..=until`, counted up to a limit.
     pub(crate) fn count(&self, after: Time, until: Time, limit: u64) -> u64 {
         if let Self::Every { period_us, offset_us } = self {
             let before = |time: Time| match time.0.checked_sub(*offset_us) {

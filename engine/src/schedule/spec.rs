@@ -11,7 +11,7 @@ use crate::limits::SCHEDULE_NAME_BYTES_MAX;
 use crate::payload::Payload;
 use crate::time::Time;
 
-/// Which action is launched when, and what becomes of launches that overlap or were missed.
+/// An action, the times of its launches, and policies for launches that overlap or were missed.
 ///
 /// A world takes it with [`Schedules::put`](crate::schedule::Schedules::put).
 ///
@@ -26,7 +26,7 @@ use crate::time::Time;
 /// let hourly = Schedule::every("hourly", Duration::from_secs(3_600));
 /// let hours = hourly.times(Time(0), 3)?;
 /// assert_eq!(hours, [3_600, 7_200, 10_800].map(|second| Time(second * 1_000_000)));
-/// // What is wrong is said with its place.
+/// // An error names its place.
 /// let error = Schedule::cron("late", "0 25 * * *").unwrap_err().to_string();
 /// assert!(error.contains("field 2, the hour, «25»"), "{error}");
 /// # Ok::<(), turnwheel_engine::schedule::ScheduleError>(())
@@ -40,7 +40,7 @@ pub struct Schedule {
     catch_up: CatchUp,
     jitter: Duration,
     action: Option<(String, Payload)>,
-    /// What was wrong when it was described; told when it is used.
+    /// The first problem of its description; returned when it is used.
     problem: Option<ScheduleError>,
 }
 
@@ -100,10 +100,10 @@ impl Schedule {
 
     /// The zone whose clocks show the times of the pattern, by its name in the IANA database.
     ///
-    /// A pattern with one second, one minute and one hour means a time of day. On a day that leaves it
-    /// out, the launch is planned for the first moment after the gap; on a day that has it twice, for
-    /// the first of both. All other patterns mean an interval: what is left out is left out, and what
-    /// comes twice is planned twice.
+    /// A pattern with one second, one minute and one hour means a time of day. On a day that leaves
+    /// it out, the launch is planned for the first moment after the gap; on a day that has it
+    /// twice, for the first of both. All other patterns mean an interval: a time in a gap has no
+    /// launch, and a time that comes twice has two.
     pub fn zone(mut self, zone: &str) -> Self {
         match &mut self.timing {
             Timing::Cron { zone: known, .. } => zone.clone_into(known),
@@ -123,27 +123,26 @@ impl Schedule {
         self
     }
 
-    /// What becomes of a launch while a plan of the same schedule is under way; it is left out if
-    /// nothing is said.
+    /// Policy for a launch while a plan of the same schedule is running; by default it is skipped.
     pub fn overlap(mut self, overlap: Overlap) -> Self {
         self.overlap = overlap;
         self
     }
 
-    /// What becomes of missed times; one launch makes up for all if nothing is said.
+    /// Policy for missed times; by default one launch makes up for all.
     pub fn catch_up(mut self, catch_up: CatchUp) -> Self {
         self.catch_up = catch_up;
         self
     }
 
-    /// Launches up to so much later than planned, so that many schedules of the same time do not begin
-    /// at once. How much later depends on the name and the planned time alone.
+    /// Maximum delay of launches, so that many schedules of the same time do not begin at once. The
+    /// delay depends only on the name and the planned time.
     pub fn jitter(mut self, max: Duration) -> Self {
         self.jitter = max;
         self
     }
 
-    /// What is launched.
+    /// The launched action.
     ///
     /// # Errors
     ///
@@ -155,15 +154,14 @@ impl Schedule {
         Ok(self)
     }
 
-    /// What is launched, if its type is not known here. A world that knows the action checks the
-    /// input when it
-    /// takes the schedule ([`Action::scheduled`]).
+    /// The launched action, if its type is not known here. A world that knows the action checks the
+    /// input when it takes the schedule ([`Action::scheduled`]).
     pub fn action_named(mut self, action: impl Into<String>, input: Payload) -> Self {
         self.action = Some((action.into(), input));
         self
     }
 
-    /// What it is called.
+    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }

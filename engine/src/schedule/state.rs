@@ -1,4 +1,4 @@
-//! What a schedule remembers. It is stored as a whole, with each change.
+//! Stored state of a schedule. It is stored in full, with each change.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::time::Time;
 /// The first byte of a stored schedule.
 const FORMAT: u8 = 1;
 
-/// What a schedule was told to do.
+/// Settings of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Spec {
     pub(crate) timing: Timing,
@@ -34,7 +34,7 @@ impl Spec {
     }
 }
 
-/// How often what happened.
+/// Counts of a schedule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Plans that began.
@@ -48,12 +48,12 @@ pub struct Counts {
     pub failed: u64,
 }
 
-/// Who has paused a schedule, and why.
+/// A pause of a schedule, with author and reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paused {
     /// When.
     pub at: Time,
-    /// Who.
+    /// The author.
     pub by: String,
     /// Why.
     pub why: String,
@@ -85,7 +85,7 @@ pub(crate) struct Kept {
     pub(crate) running: Vec<PlanId>,
     /// Launches that somebody has asked for.
     pub(crate) by_hand: u64,
-    /// Who has asked for those that are not over, by their numbers.
+    /// Authors of the manual launches that are not over, by their numbers.
     pub(crate) askers: Vec<(u64, String)>,
     pub(crate) counts: Counts,
     /// The newest launches, oldest first.
@@ -139,7 +139,7 @@ impl Kept {
         !self.running.is_empty() || !self.going.is_empty()
     }
 
-    /// Who launches: the schedule, or somebody by its means.
+    /// Author of a launch: the schedule, or the principal who used it.
     pub(crate) fn launcher(&self, name: &str, due: Due) -> String {
         let asker =
             self.askers.iter().find(|(number, _)| due.occasion == Occasion::ByHand(*number));

@@ -1,14 +1,14 @@
-//! The task that keeps the schedules of a world and launches their plans.
+//! The task that stores the schedules of a world and launches their plans.
 //!
 //! A launch goes in three steps, so that a crash between any two of them neither loses nor doubles it:
 //!
-//! 1. That it is due is decided and written with the schedule (`Kept::going`).
-//! 2. When that is durable its plan is begun, with a key made of the schedule and the planned time. A
-//!    plan that has the key already is the answer.
-//! 3. What became of it is written with the schedule.
+//! 1. The decision that it is due is written with the schedule (`Kept::going`).
+//! 2. When that is durable its plan is started, with a key made of the schedule and the planned
+//!    time. An existing plan with the key is the answer.
+//! 3. Its outcome is written with the schedule.
 //!
-//! What is decided while a write is under way gathers for the next one. There is one timer, for the
-//! earliest time of all, and it fires now and then to see whether the clock was changed.
+//! Decisions during a write are gathered for the next one. There is one timer, for the earliest
+//! time of all; it also fires periodically to notice changes of the clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Weak;
@@ -31,7 +31,7 @@ use crate::world::{Opening, Shared, World};
 /// Requests and news that are on their way at once, at most.
 const MAILBOX: u64 = 1 << 18;
 
-/// What the store or a queue has refused is tried again after this time.
+/// Pause before a refusal of the store or a queue is retried.
 pub(super) const AGAIN: Duration = Duration::from_secs(1);
 
 /// Told when a change is durable, or is not.
@@ -43,14 +43,14 @@ pub(crate) struct Timetable {
     pub(super) task: Task<Roster>,
 }
 
-/// What the task keeps.
+/// State of the task.
 #[derive(Debug)]
 pub(crate) struct Roster {
     pub(super) world: Weak<Shared>,
     pub(super) entries: BTreeMap<String, Entry>,
     days: BTreeSet<(Time, String)>,
     armed: Option<(Time, Timer)>,
-    /// Those with changes that are not on their way to the store.
+    /// Schedules with changes that are not on their way to the store.
     pub(super) dirty: BTreeSet<String>,
     is_writing: bool,
     /// When the clock was last read.
@@ -63,25 +63,25 @@ pub(crate) struct Roster {
 pub(super) struct Entry {
     pub(super) kept: Kept,
     pub(super) rule: Rule,
-    /// What is stored, and its version; 0 if nothing is.
+    /// The stored state, and its version; 0 if there is none.
     pub(super) stored: Option<Kept>,
     version: u64,
     pub(super) wakes_at: Option<Time>,
     /// When to try again what was refused.
     pub(super) again: Option<Time>,
-    /// Why it has no times: what is stored cannot be understood here.
+    /// Reason for having no times: the stored state cannot be read here.
     pub(super) problem: Option<String>,
     /// Launches that were asked for and not answered.
     pub(super) flying: BTreeSet<Due>,
     /// Plans that ran when it was stored, of which nothing was heard since: before that, nothing is
     /// decided.
     pub(super) unknown: BTreeSet<PlanId>,
-    /// How often plans could not be looked at.
+    /// Failed reads of plans.
     pub(super) looks: BTreeMap<PlanId, u32>,
     /// Plans that were told to end.
     pub(super) cancelled: BTreeSet<PlanId>,
     answers: Vec<Answer>,
-    /// Those who wait for a launch.
+    /// Waiters for a launch.
     pub(super) waiting: BTreeMap<Due, Completer<Result<PlanId, ScheduleError>>>,
     pub(super) is_removed: bool,
 }
@@ -389,7 +389,7 @@ impl Roster {
         }
     }
 
-    /// Another world has changed the schedule: what it says counts.
+    /// Another world has changed the schedule: takes its version.
     fn reload(&mut self, change: Change, cx: &mut Context<'_, Self>) {
         let Some(world) = self.world.upgrade() else { return };
         let name = change.name.clone();

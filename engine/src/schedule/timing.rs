@@ -58,8 +58,7 @@ impl fmt::Display for Timing {
     }
 }
 
-/// What becomes of a launch while a plan of the same schedule is under way. A plan that is paused
-/// is not.
+/// Policy for a launch while a plan of the same schedule is running. A paused plan does not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Overlap {
     /// Both run at the same time.
@@ -74,10 +73,10 @@ pub enum Overlap {
     Queue,
 }
 
-/// What becomes of times that have passed while no world was there, or that the clock has jumped over.
+/// Policy for times that have passed without a world, or that the clock has jumped over.
 ///
-/// A time is missed when it is over for more than
-/// [`SCHEDULE_LATE_MAX`](crate::limits::SCHEDULE_LATE_MAX); until then its launch is only late.
+/// A time is missed [`SCHEDULE_LATE_MAX`](crate::limits::SCHEDULE_LATE_MAX) after it; until then
+/// its launch is only late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CatchUp {
     /// They are left out.
@@ -85,8 +84,8 @@ pub enum CatchUp {
     /// One launch makes up for all of them: that of the last one.
     #[default]
     Latest,
-    /// Those that are over for no longer than this are made up for, the oldest first; unless
-    /// [`Overlap::Allow`], one after the other.
+    /// Times within this window are made up for, the oldest first; unless [`Overlap::Allow`], one
+    /// after the other.
     All {
         /// In microseconds.
         window_us: u64,

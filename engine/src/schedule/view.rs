@@ -17,23 +17,23 @@ use crate::time::Time;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ScheduleView {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// When it launches.
     pub timing: Timing,
-    /// What becomes of launches while one is under way.
+    /// Policy for launches while one is running.
     pub overlap: Overlap,
-    /// What becomes of missed times.
+    /// Policy for missed times.
     pub catch_up: CatchUp,
-    /// How much later than planned a launch may be.
+    /// Maximum delay of a launch.
     pub jitter: Duration,
-    /// What it launches.
+    /// The launched action.
     pub action: String,
     /// With which input.
     pub input: Payload,
     /// When it was first put.
     pub created_at: Time,
-    /// Who has paused it, if it is paused.
+    /// The pause, if it is paused.
     pub paused: Option<Paused>,
     /// The newest launch whose plan began.
     pub last: Option<Launch>,
@@ -41,7 +41,7 @@ pub struct ScheduleView {
     pub next: Option<Time>,
     /// Why it has no times, if what is stored cannot be understood here; put it again.
     pub problem: Option<String>,
-    /// How often what happened.
+    /// Counts of outcomes.
     pub counts: Counts,
     /// Its plans that are under way, as far as it watches them.
     pub running: Vec<PlanId>,
