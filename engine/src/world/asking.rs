@@ -1,4 +1,4 @@
-//! What is asked of a world and takes a moment.
+//! Requests to a world that take a moment.
 
 use std::fmt;
 use std::future::Future;
@@ -33,8 +33,8 @@ impl<T, E: From<StoreError>> Asking<T, E> {
     ///
     /// # Errors
     ///
-    /// Those of the question. Called on a worker of a group it is refused: that worker may be the one
-    /// that is needed.
+    /// Those of the request. On a worker of a group it is refused: that worker may be needed for
+    /// the answer.
     pub fn wait(self) -> Result<T, E> {
         block_on(self).unwrap_or_else(|failure| Err(StoreError::unanswered(&failure).into()))
     }
