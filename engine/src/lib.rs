@@ -118,7 +118,8 @@ pub use transaction::TransactionAdapter;
 /// Options: `name = ".."`, under which plans are stored, by default that of the function or type
 /// (renaming it makes plans that wait wait for ever: give a name); `version`, `input`, `output`;
 /// `queue`, `priority`, `retry`, `limit`, `heartbeat`, `rescue`, `on_interrupt`, `cancellable`, as
-/// the methods of [`Action`]; `type_name` of a function's action; `crate`, the path of this crate.
+/// the methods of [`Action`]; `type_name` of a function's action; `crate`, the path of this crate where it is not found among
+/// the dependencies (it is also found in `turnwheel`).
 pub use turnwheel_engine_macros::action;
 pub use world::{
     ActionInfo, Asking, BrokenPlan, Bulk, BulkOrder, BulkOutcome, BulkPlan, BulkProgress,

@@ -1,7 +1,8 @@
 //! Options in the brackets of the attribute.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use proc_macro_crate::{crate_name, FoundCrate};
+use quote::{format_ident, quote};
 use syn::meta::ParseNestedMeta;
 use syn::parse::Parser as _;
 use syn::{Expr, Ident, LitInt, LitStr, Path, Type};
@@ -56,7 +57,7 @@ impl Options {
 
     /// The path of `turnwheel_engine`.
     pub(crate) fn root(&self) -> TokenStream {
-        self.root.as_ref().map_or_else(|| quote!(::turnwheel_engine), |path| quote!(#path))
+        self.root.as_ref().map_or_else(found_root, |path| quote!(#path))
     }
 
     /// Items of `impl Action` that the options name.
@@ -97,5 +98,19 @@ impl Options {
             )
         });
         quote!(#(#version)* #(#queue)* #(#values)* #cancellable)
+    }
+}
+
+/// The engine among the dependencies of the crate that is compiled: itself, or in `turnwheel`.
+fn found_root() -> TokenStream {
+    let named = |name: &str| match crate_name(name) {
+        Ok(FoundCrate::Itself) => Some(format_ident!("{}", name.replace('-', "_"))),
+        Ok(FoundCrate::Name(name)) => Some(format_ident!("{name}")),
+        Err(_) => None,
+    };
+    match (named("turnwheel-engine"), named("turnwheel")) {
+        (Some(engine), _) => quote!(::#engine),
+        (None, Some(all)) => quote!(::#all::engine),
+        (None, None) => quote!(::turnwheel_engine),
     }
 }
