@@ -1,24 +1,24 @@
-//! Large values of what is stored: they are kept apart from the entry or snapshot that they are part of,
-//! once for each plan, so that entries and snapshots stay small however large the values are.
+//! Large values are stored apart from their entry or snapshot, once for each plan, so that entries
+//! and snapshots stay small however large the values are.
 //!
-//! What crosses the border of a store is always whole. A store that knows of large values takes a
-//! [whole](parts) apart, keeps each value under the plan and its id, and the [rest](Parts::rest) where the
-//! whole would be, in one commit; a reader makes it [whole again](whole_again). A store that does not know
-//! of them keeps the whole as it is.
+//! Data at the interface of a store is always complete. A store with support for large values takes
+//! [complete bytes](parts) apart, stores each value under the plan and its id, and the
+//! [rest](Parts::rest) in the place of the bytes, in one commit; a reader [joins](whole_again) them
+//! again. Other stores keep the complete bytes.
 //!
 //! ```text
 //! whole: 0xc1, count, count × (id, length), body, values one after the other
 //! rest:  0xc2, count, count × id, body
 //! ```
-//! Count and lengths have eight bytes, the lowest first; an id is the SHA-256 of the value as it was
-//! before it was encoded. A snapshot therefore refers to the values of the entries that it stands for.
+//! Count and lengths have eight bytes, the lowest first; an id is the SHA-256 of the value before
+//! it was encoded. So a snapshot refers to the values of the entries that it replaces.
 
 use sha2::{Digest, Sha256};
 
 use crate::error::StoreError;
 use crate::id::PlanId;
 
-/// What names a large value within its plan.
+/// Id of a large value within its plan.
 pub type ValueId = [u8; 32];
 
 /// The first bytes of a whole and of a rest. Nothing else that is stored begins with them.
@@ -33,7 +33,7 @@ pub(crate) fn id_of(value: &[u8]) -> ValueId {
 /// An entry or snapshot with large values, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parts<'a> {
-    /// What is not a large value.
+    /// Bytes apart from the large values.
     pub body: &'a [u8],
     /// The large values, in their order; one may be there more than once.
     pub values: Vec<(ValueId, &'a [u8])>,
@@ -69,7 +69,7 @@ impl Parts<'_> {
         whole
     }
 
-    /// What is kept in the place of the whole.
+    /// Bytes stored in the place of the complete ones.
     pub fn rest(&self) -> Vec<u8> {
         let mut rest = Vec::with_capacity(9 + self.values.len() * 32 + self.body.len());
         rest.push(REST);
@@ -80,11 +80,11 @@ impl Parts<'_> {
     }
 }
 
-/// The whole of what is kept, with the values that it names.
+/// Joins stored bytes with the values that they refer to.
 ///
 /// # Errors
 ///
-/// What is kept is damaged, or a value is not there; those of `value`.
+/// The bytes are damaged, or a value is missing; those of `value`.
 pub fn whole_again(
     plan: PlanId,
     kept: Vec<u8>,

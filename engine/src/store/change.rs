@@ -1,10 +1,10 @@
-//! What is kept beside plans: the states of entities, their reminders, and tables of users.
+//! Data stored beside plans: states of entities, their reminders, and tables of users.
 
 use turnwheel_actors::entity::{ReminderId, ReminderRow};
 
 use super::Work;
 
-/// A change of something that has a version: it is made if nobody has changed it since it was read.
+/// A change of versioned data: it is made only if the data was not changed since it was read.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Change {
@@ -32,7 +32,7 @@ pub enum Change {
     },
     /// A reminder is removed.
     ReminderGone {
-        /// Which.
+        /// The reminder.
         id: ReminderId,
         /// The version that the writer knows.
         expected: u64,

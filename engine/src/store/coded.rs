@@ -27,11 +27,11 @@ use crate::time::Time;
 /// The first byte of what was encoded. Nothing else that is stored begins with it.
 pub(crate) const CODED: u8 = 0xc0;
 
-/// Encodes what a world stores, and decodes it: encryption, say. It is called for each entry, in the
-/// thread that writes or reads: it should be quick, and must not wait.
+/// Encodes the data of a world, and decodes it: for encryption, for example. It is called for each
+/// entry, on the thread that writes or reads: it must be quick and must not wait.
 ///
-/// What is encoded is stored with the id of the key, so that keys can be rotated: encode with the newest
-/// one, decode with all. What was stored without a codec is read as it is.
+/// Encoded data is stored with the id of the key, so that keys can be rotated: encode with the
+/// newest one, decode with all. Data stored without a codec is read as it is.
 pub trait Codec: Send + Sync + 'static {
     /// The id of the key that is used from now on, at most 255 bytes, and the encoded bytes.
     ///
@@ -41,12 +41,12 @@ pub trait Codec: Send + Sync + 'static {
     /// snapshot is left out.
     fn encode(&self, plain: &[u8]) -> Result<(String, Vec<u8>), String>;
 
-    /// What was encoded with the key of this id.
+    /// Decodes data that was encoded with the key of this id.
     ///
     /// # Errors
     ///
-    /// Why it cannot be decoded: the key is not known, or the bytes are not what was encoded. The plan is
-    /// left as it is then, and goes on when a world with the right codec is started.
+    /// The reason: the key is unknown, or the bytes are damaged. The plan is then left unchanged,
+    /// and continues when a world with the right codec is started.
     fn decode(&self, key: &str, coded: &[u8]) -> Result<Vec<u8>, String>;
 }
 
@@ -56,8 +56,9 @@ impl fmt::Debug for dyn Codec {
     }
 }
 
-/// A store that encodes what it is given and decodes what it gives. A world makes one of its own with
-/// [`WorldBuilder::codec`](crate::WorldBuilder::codec); whoever reads the store otherwise makes another.
+/// A store that encodes on writing and decodes on reading. A world makes one with
+/// [`WorldBuilder::codec`](crate::WorldBuilder::codec); other readers of the store need one of
+/// their own.
 pub struct CodedStore<S> {
     inner: S,
     codec: Arc<dyn Codec>,

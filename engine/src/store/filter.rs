@@ -1,11 +1,11 @@
-//! Which plans to list, and in which order.
+//! Filter and order of listed plans.
 
 use super::PlanRow;
 use crate::id::PlanId;
 use crate::plan::{PlanResult, PlanState, Waiting};
 use crate::time::Time;
 
-/// Which plans to list: those that fit all that is said. What is not said does not matter.
+/// Filter of plans: all set conditions must hold. Unset conditions do not apply.
 ///
 /// ```
 /// use turnwheel_engine::store::{Filter, Order};
@@ -21,8 +21,8 @@ use crate::time::Time;
 /// # let _ = filter;
 /// ```
 ///
-/// Cost: a page is read along the index of ids, of one state, or of a label with its value; what the
-/// rest of the filter leaves out is read and passed over.
+/// Cost: a page is read along the index of ids, of one state, or of a label with its value; rows
+/// that the rest of the filter excludes are read and skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     /// Only these states; empty for all.
@@ -53,13 +53,13 @@ pub struct Filter {
     pub ended_before: Option<Time>,
     /// Only plans that no plan waits for which is not stopped.
     pub is_unneeded: bool,
-    /// Which come first.
+    /// Order of the plans.
     pub order: Order,
     /// Only plans with smaller ids, which are older: for the next page of the newest.
     pub before: Option<PlanId>,
     /// Only plans with greater ids, which are newer: for the next page of the oldest.
     pub after: Option<PlanId>,
-    /// How many at most; a page of 100 if nothing else is said.
+    /// Maximum number of plans; a page of 100 by default.
     pub limit: usize,
 }
 

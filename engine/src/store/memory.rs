@@ -55,7 +55,7 @@ impl MemoryStore {
         Self::default()
     }
 
-    /// A store of its own that holds the same: what a crash at this moment leaves.
+    /// A separate store with the same content: the state after a crash at this moment.
     ///
     /// Cost: everything is copied.
     #[must_use]
@@ -209,7 +209,8 @@ impl Data {
         Verdict::Written(seq)
     }
 
-    /// Keeps the large values of an entry or a snapshot apart. What is to be kept in its place.
+    /// Stores the large values of an entry or a snapshot apart. Returns the bytes to store in its
+    /// place.
     fn keep(&mut self, plan: PlanId, bytes: &[u8]) -> Vec<u8> {
         let Some(parts) = parts(bytes) else { return bytes.to_vec() };
         let values = self.values.entry(plan).or_default();

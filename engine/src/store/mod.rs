@@ -1,9 +1,9 @@
-//! Where plans are kept: the interface that every store implements.
+//! Storage of plans: the interface that every store implements.
 //!
 //! One writer appends to the journal, in batches; each batch is one atomic, durable commit. Readers
-//! run beside it. The journal has no index: each entry names the one before it of the same plan, the
-//! newest one (the plan's *head*) is in the plan's row, or in memory as long as the row is behind.
-//! Rows are for search and for start; they follow the journal and can be made again from it.
+//! run concurrently. The journal has no index: each entry refers to the previous one of its plan,
+//! and the newest one (the plan's *head*) is in the plan's row, or in memory while the row is
+//! outdated. Rows are for search and for start; they follow the journal and can be rebuilt from it.
 //!
 //! One behaviour suite runs against every store.
 
@@ -47,7 +47,7 @@ pub const OF_PLAN: &str = "turnwheel.of-plan";
 /// States of this entity are dead letters: they are encoded as plans are.
 pub(crate) const LETTERS: &str = "turnwheel.dead-letters";
 
-/// What the key of one begins with.
+/// Prefix of the keys of dead letters.
 pub(crate) const LETTER_SLOT: &str = "slot ";
 
 /// A place in the journal: counted from 1, in the order of commits; 0 is before all.
@@ -78,17 +78,17 @@ pub trait Store: Send + Sync + fmt::Debug {
         Ok(Box::new(NothingToKeep))
     }
 
-    /// What it is called in messages.
+    /// Its name in messages.
     fn name(&self) -> String;
 }
 
 /// Work that keeps a store in order, beside its writer.
 pub trait StoreKeeper: Send {
-    /// Does what is due. Commits go on meanwhile.
+    /// Does upkeep that is due. Commits continue meanwhile.
     ///
     /// # Errors
     ///
-    /// It could not be done; it is due again.
+    /// It failed; it is still due.
     fn keep(&mut self) -> Result<(), StoreError>;
 }
 

@@ -57,8 +57,8 @@ pub trait StoreReader: Send {
     /// The store failed.
     fn locks(&mut self) -> Result<Vec<(String, PlanId)>, StoreError>;
 
-    /// Which plans wait for the end of which: the plan that must be over first, then the one that
-    /// waits for it; sorted.
+    /// Plans that wait for the end of others, as pairs: the plan that must end first, then the
+    /// waiting one; sorted.
     ///
     /// # Errors
     ///
@@ -147,9 +147,9 @@ pub trait StoreReader: Send {
     /// The store failed.
     fn list(&mut self, filter: &Filter) -> Result<Vec<PlanRow>, StoreError>;
 
-    /// How many plans there are, by state, result and what they wait for; only those that there are.
+    /// Numbers of plans, by state, result and reason for waiting; without zeros.
     ///
-    /// Cost: it does not depend on how many plans there are, but in memory.
+    /// Cost: independent of the number of plans, except in memory.
     ///
     /// # Errors
     ///
@@ -211,7 +211,7 @@ pub struct Written {
     pub records: Vec<u8>,
 }
 
-/// What is known of a plan without reading its journal.
+/// Data of a plan without its journal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanRow {
     /// The plan.
@@ -222,13 +222,13 @@ pub struct PlanRow {
     pub state: PlanState,
     /// Its result.
     pub result: PlanResult,
-    /// What it is called.
+    /// Its label.
     pub label: String,
     /// The name of its root action.
     pub action: String,
-    /// Who triggered it.
+    /// The principal or plan that triggered it.
     pub by: String,
-    /// What people search for it by.
+    /// Labels for searches.
     pub labels: BTreeMap<String, String>,
     /// When it was created.
     pub created_at: Time,
@@ -242,7 +242,7 @@ pub struct PlanRow {
     pub is_busy: bool,
     /// The plan and step that triggered it.
     pub caller: Option<(PlanId, StepId)>,
-    /// What it waits for.
+    /// Its reason for waiting.
     pub waits: Waiting,
     /// The same for people, if it is live and waits.
     pub waits_for: String,
@@ -257,9 +257,9 @@ pub struct Count {
     pub state: PlanState,
     /// Their result.
     pub result: PlanResult,
-    /// What they wait for.
+    /// Their reason for waiting.
     pub waits: Waiting,
-    /// How many there are.
+    /// Number of plans.
     pub plans: u64,
 }
 

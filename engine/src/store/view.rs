@@ -14,8 +14,8 @@ use crate::run::row;
 use crate::schedule::ScheduleView;
 use crate::world::{Counts, PlanView};
 
-/// A store that is looked at and not changed. No world is needed, nothing goes on, and a process that
-/// has the store for writing is not disturbed.
+/// A read-only view of a store. It needs no world, runs no plan, and does not disturb a process
+/// that writes to the store.
 ///
 /// ```
 /// use turnwheel_engine::store::{Filter, StoreView};
@@ -29,8 +29,8 @@ use crate::world::{Counts, PlanView};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// What it shows is what was durable when it was asked. Rows that are behind their journal are made
-/// from it: that costs the reading of those plans.
+/// It shows the durable state at the time of each query. Outdated rows are rebuilt from the
+/// journal: that costs the reading of those plans.
 pub struct StoreView {
     reader: Box<dyn StoreReader>,
 }
@@ -74,12 +74,12 @@ impl StoreView {
         self.records_until(id, loaded.head)
     }
 
-    /// All that had happened to a plan when its row was listed, oldest first. Cheaper than
-    /// [`records`](Self::records), which looks for what is behind first.
+    /// All records of a plan at the time when its row was listed, oldest first. Cheaper than
+    /// [`records`](Self::records), which first updates outdated rows.
     ///
     /// # Errors
     ///
-    /// It is gone, or cannot be read.
+    /// The plan is gone, or cannot be read.
     pub fn records_of(&mut self, row: &PlanRow) -> Result<Vec<Record>, PlanError> {
         self.records_until(row.id, row.head)
     }
@@ -168,7 +168,7 @@ impl StoreView {
         self.reader.locks()
     }
 
-    /// How many plans there are.
+    /// Numbers of plans.
     ///
     /// # Errors
     ///

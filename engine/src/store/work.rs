@@ -13,8 +13,8 @@ use crate::payload::Payload;
 /// rolled back.
 pub(crate) type WorkCode = dyn Fn(&Connection) -> Result<Payload, ActionError> + Send + Sync;
 
-/// A piece of work that is done once for its step and name. What it returned is kept beside what it
-/// wrote, and is the answer to whoever asks for the same piece again.
+/// Work that is done once for its step and name. Its return value is stored with its changes, and
+/// answers later requests for the same work.
 #[derive(Clone)]
 pub struct Work {
     pub(crate) plan: PlanId,
@@ -35,10 +35,10 @@ impl fmt::Debug for Work {
     }
 }
 
-/// What became of a piece of work.
+/// Outcome of work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Worked {
-    /// It is done, now or before; this is what it returned.
+    /// Done, now or before; with its return value.
     Done(Payload),
     /// It has failed, and what it had written was taken back.
     Failed(ActionError),

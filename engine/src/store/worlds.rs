@@ -15,12 +15,12 @@ use crate::id::PlanId;
 use crate::payload::Payload;
 use crate::time::Time;
 
-/// How many slots plans fall into. It is part of the format: ids carry their slot.
+/// Number of slots of plans. It is part of the format: ids contain their slot.
 pub const SLOTS: usize = 1_024;
 
 const WORDS: usize = SLOTS / 64;
 
-/// The slot of the schedules: who has it serves them.
+/// The slot of the schedules: its owner serves them.
 pub const SCHEDULES_SLOT: usize = 0;
 
 /// The slot of a plan.
@@ -59,7 +59,7 @@ impl Slots {
         self.0[slot / 64] &= !(1 << (slot % 64));
     }
 
-    /// How many there are.
+    /// Number of slots in the set.
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
@@ -69,12 +69,12 @@ impl Slots {
         self.0.iter().all(|word| *word == 0)
     }
 
-    /// Those in it, the lowest first.
+    /// The slots of the set, the lowest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
         (0..SLOTS).filter(|slot| self.has(*slot))
     }
 
-    /// Those that are in this set and not in the other one.
+    /// The slots of this set that are not in the other one.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
         let mut left = *self;
@@ -105,7 +105,7 @@ impl Slots {
     }
 }
 
-/// What a world is there for.
+/// Kind of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorldKind {
     /// It triggers plans, sends events, and looks; other worlds run what it triggers.
@@ -117,20 +117,20 @@ pub enum WorldKind {
 /// A world as it is registered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorldRow {
-    /// Its number: later worlds have higher ones, and none is used twice. It is the epoch of all that
-    /// the world writes.
+    /// Its number: later worlds have higher ones, and none is used twice. It is the epoch of all
+    /// its writes.
     pub epoch: u64,
-    /// What people call it.
+    /// Its name.
     pub name: String,
-    /// What it is there for.
+    /// Its kind.
     pub kind: WorldKind,
     /// When it was registered.
     pub since: Time,
     /// The slots that it owns; none if it is a client.
     pub slots: Slots,
-    /// What it says of itself, as JSON.
+    /// Its description of itself, as JSON.
     pub meta: String,
-    /// What it has claimed: no other world has any of it.
+    /// Its claims: no other world has any of them.
     pub claims: Vec<Claim>,
 }
 
@@ -141,7 +141,7 @@ pub struct Claim {
     pub class: String,
     /// The name in its class.
     pub id: String,
-    /// What its world wrote beside it.
+    /// Data that its world wrote with it.
     pub data: Payload,
 }
 
@@ -156,7 +156,7 @@ pub struct WorldsWrite {
     pub gone: Vec<u64>,
 }
 
-/// Who is there, and who owns what.
+/// The registered worlds, and the owners of slots.
 #[derive(Clone, Debug)]
 pub struct Worlds {
     /// Counts the changes.

@@ -12,22 +12,22 @@ pub trait StoreWriter: Send {
     /// The newest place in the journal that is taken; 0 if it is empty.
     fn last(&self) -> Seq;
 
-    /// Removes stopped plans, their entries and their keys: those whose newest entry is still the one
-    /// that is given. How many there were.
+    /// Removes those stopped plans whose newest entry is still the given one, with their entries
+    /// and keys. Returns their number.
     ///
     /// # Errors
     ///
     /// Nothing was removed.
     fn remove(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, StoreError>;
 
-    /// Frees locks whose plans do not exist: those that are still of the plan that is given.
+    /// Frees locks of plans that do not exist, if they still belong to the given plan.
     ///
     /// # Errors
     ///
     /// None was freed.
     fn free(&mut self, locks: &[(String, PlanId)]) -> Result<(), StoreError>;
 
-    /// Whether there is room for new plans. Those that are under way go on as long as there is any.
+    /// Whether there is room for new plans. Running plans continue as long as there is any room.
     ///
     /// # Errors
     ///
@@ -41,42 +41,42 @@ pub trait StoreWriter: Send {
         Upkeep::None
     }
 
-    /// Does what is due, between two commits.
+    /// Does upkeep that is due, between two commits.
     ///
     /// # Errors
     ///
-    /// It could not be done; it is due again.
+    /// It failed; it is still due.
     fn keep(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Writes all of it or nothing; durable when it returns. What became of the appends and then of the
-    /// changes, in their order.
+    /// Writes all or nothing; durable when it returns. Returns the outcomes of the appends and then
+    /// of the changes, in order.
     ///
     /// # Errors
     ///
-    /// Nothing was written. [`StoreError::Fenced`] if another writer was taken since.
+    /// Nothing was written. [`StoreError::Fenced`] if another writer was opened since.
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError>;
 
-    /// The entries after a place, each with its plan and the one before it of that plan. So it is
-    /// found out whether a commit was made whose answer was lost. A store that never loses one says
-    /// nothing.
+    /// The entries after a place, each with its plan and the previous entry of that plan: to find
+    /// out whether a commit was made whose answer was lost. A store that never loses an answer
+    /// returns none.
     ///
     /// # Errors
     ///
-    /// The store failed: it is asked again before anything else is written.
+    /// The store failed: this is called again before any other write.
     fn written_after(&mut self, place: Seq) -> Result<Vec<(Seq, PlanId, Seq)>, StoreError> {
         let _never_lost = place;
         Ok(Vec::new())
     }
 
-    /// Writes schedules, all in one commit that is durable when it returns; those that were changed by
-    /// somebody else since they were read stay as they are. What became of each, in their order.
+    /// Writes schedules, all in one commit that is durable when it returns; a schedule that was
+    /// changed since it was read stays unchanged. Returns the outcome of each, in order.
     ///
     /// # Errors
     ///
-    /// Nothing was written. [`StoreError::Fenced`] if another writer was taken since, or if another world
-    /// serves the schedules.
+    /// Nothing was written. [`StoreError::Fenced`] if another writer was opened since, or if
+    /// another world serves the schedules.
     fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError>;
 
     /// Changes who is there and who owns what, in one durable commit, if it is still as it was read. From
@@ -92,28 +92,28 @@ pub trait StoreWriter: Send {
 /// A schedule as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleRow {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// How often it was written: 1 for the first time.
+    /// Number of writes: 1 for the first one.
     pub version: u64,
-    /// What it says.
+    /// Its content.
     pub data: Vec<u8>,
 }
 
 /// A change of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleWrite {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// The version that is changed; 0 if there is none yet.
     pub from: u64,
-    /// What it says from now on; nothing to remove it.
+    /// Its new content; `None` to remove it.
     pub data: Option<Vec<u8>>,
     /// The world that serves the schedules: the one that owns [`SCHEDULES_SLOT`](super::SCHEDULES_SLOT).
     pub epoch: u64,
 }
 
-/// What became of a change.
+/// Outcome of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Swap {
     /// It was made. The version is one more than before.
@@ -125,7 +125,7 @@ pub enum Swap {
     },
 }
 
-/// What one commit writes.
+/// Content of one commit.
 #[derive(Debug)]
 pub struct Batch<'a> {
     /// Journal entries, in their order.
@@ -134,7 +134,7 @@ pub struct Batch<'a> {
     pub changes: &'a [Change],
     /// Rows that are brought up to date.
     pub rows: &'a [PlanRow],
-    /// Every entry up to here is in the rows; it is kept if there are rows, and never goes back.
+    /// Every entry up to here is in the rows; it is stored if there are rows, and never decreases.
     pub projected: Seq,
 }
 
@@ -161,16 +161,16 @@ pub struct Append {
     pub unfollow: Vec<PlanId>,
 }
 
-/// What became of an append or of a change.
+/// Outcome of an append or of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is at this place.
+    /// Written at this place.
     Written(Seq),
     /// It was not written: this plan has its idempotency key.
     KeyTaken(PlanId),
     /// The change was made; this is the version now.
     Changed(u64),
-    /// What became of a step's own SQL.
+    /// Outcome of a step's own SQL.
     Worked(Worked),
     /// It was not made: the version is another one.
     Conflict {

@@ -1,4 +1,4 @@
-//! How a world is described.
+//! Description of a world.
 
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
@@ -91,24 +91,25 @@ impl WorldBuilder {
         self
     }
 
-    /// How long a plan that waits stays in memory after the last thing that happened to it, instead
-    /// of [`PLAN_IDLE`](crate::limits::PLAN_IDLE).
+    /// Time for which a waiting plan stays in memory after its last event, instead of
+    /// [`PLAN_IDLE`](crate::limits::PLAN_IDLE).
     pub fn plan_idle(mut self, idle: Duration) -> Self {
         self.idle = Some(idle);
         self
     }
 
-    /// How many plans are in memory at once, instead of
-    /// [`PLANS_IN_MEMORY`](crate::limits::PLANS_IN_MEMORY). Beyond it those that wait leave memory at
-    /// once, and what is new waits while all others are under way.
+    /// Maximum number of plans in memory, instead of
+    /// [`PLANS_IN_MEMORY`](crate::limits::PLANS_IN_MEMORY). Beyond it waiting plans leave memory at
+    /// once, and new plans wait while all others are active.
     pub fn plans_in_memory(mut self, plans: usize) -> Self {
         self.in_memory = Some(plans);
         self
     }
 
-    /// Encodes what is stored of plans and schedules, for instance by encryption; what is searched for is
-    /// stored as it is: names, labels, keys, what plans wait for. See [`Codec`]. A world that
-    /// [joins](WorldBuilder::join) a store has the one of the store: a [`CodedStore`].
+    /// Encodes the stored data of plans and schedules, for instance by encryption. Data for
+    /// searches is stored as it is: names, labels, keys, reasons for waiting. See [`Codec`]. A
+    /// world that [joins](WorldBuilder::join) a store uses the codec of the store: a
+    /// [`CodedStore`].
     pub fn codec(mut self, codec: impl Codec) -> Self {
         self.codec = Some(Arc::new(codec));
         self
@@ -128,7 +129,7 @@ impl WorldBuilder {
         self
     }
 
-    /// What the world is called where people see it, instead of a name made of its process.
+    /// Display name of the world, instead of a name made of its process.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self

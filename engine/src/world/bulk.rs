@@ -21,7 +21,7 @@ use crate::time::Time;
 /// Rows that are read at once.
 const PAGE: usize = 256;
 
-/// What is done with each plan.
+/// Order for each plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BulkOrder {
@@ -69,7 +69,7 @@ impl BulkOrder {
             Self::Resume if row.state != PlanState::Paused => {
                 Some("only a paused plan can be resumed".to_owned())
             }
-            // Where no lock is held none is in the way, and the plan need not be read.
+            // Without held locks none can block it, so the plan need not be read.
             Self::Resume if locks.is_empty() => None,
             Self::Resume => {
                 let plan = read_plan(reader, row.id, None)?;
@@ -104,7 +104,7 @@ fn around(plan: PlanId) -> (Option<PlanId>, Option<PlanId>) {
     (number.checked_sub(1).map(id), number.checked_add(1).map(id))
 }
 
-/// What became of one plan.
+/// Outcome for one plan.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum BulkOutcome {
@@ -126,13 +126,13 @@ pub enum BulkOutcome {
 pub struct BulkPlan {
     /// The plan.
     pub plan: PlanId,
-    /// What it is called.
+    /// Its label.
     pub label: String,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: BulkOutcome,
 }
 
-/// What became of all plans of a bulk operation.
+/// Outcomes of a bulk operation.
 #[derive(Clone, Debug, Default)]
 pub struct BulkReport {
     /// The plans that fit, in the order of the filter.
@@ -142,17 +142,17 @@ pub struct BulkReport {
 }
 
 impl BulkReport {
-    /// How many were done, or would be.
+    /// Number of plans changed, or that would be changed.
     pub fn touched(&self) -> usize {
         self.count(|outcome| matches!(outcome, BulkOutcome::Would | BulkOutcome::Done))
     }
 
-    /// How many were left as they are, or would be.
+    /// Number of plans left unchanged, or that would be.
     pub fn left(&self) -> usize {
         self.count(|outcome| matches!(outcome, BulkOutcome::Left { .. }))
     }
 
-    /// How many could not be done.
+    /// Number of plans whose order failed.
     pub fn failed(&self) -> usize {
         self.count(|outcome| matches!(outcome, BulkOutcome::Failed(_)))
     }
@@ -162,7 +162,7 @@ impl BulkReport {
     }
 }
 
-/// How far a bulk operation is.
+/// Progress of a bulk operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BulkProgress {
     /// Plans whose outcome is known.
@@ -216,20 +216,20 @@ impl World {
 }
 
 impl Bulk {
-    /// How many plans are worked on at once, instead of [`BULK_AT_ONCE`]; at least 1.
+    /// Maximum number of plans at once, instead of [`BULK_AT_ONCE`]; at least 1.
     pub fn at_once(mut self, plans: usize) -> Self {
         self.at_once = plans.max(1);
         self
     }
 
-    /// How many plans are taken at most, instead of [`BULK_PLANS_MAX`].
+    /// Maximum number of plans, instead of [`BULK_PLANS_MAX`].
     pub fn plans_max(mut self, plans: NonZeroUsize) -> Self {
         self.plans_max = plans.get();
         self
     }
 
-    /// Only these plans, in this order, of those that fit. One that there is not, or that does not fit, is
-    /// left, and the report says so.
+    /// Only these plans, in this order, of the matching ones. A plan that does not exist or match
+    /// is left, and the report says so.
     pub fn only(mut self, plans: &[PlanId]) -> Self {
         self.only = Some(plans.into());
         self
@@ -244,8 +244,8 @@ impl Bulk {
         self
     }
 
-    /// Which plans would be touched, and which not and why. Nothing is changed. What happens to a plan
-    /// afterwards may change the answer.
+    /// Returns the plans that would be changed, and the others with the reason. No plan is changed.
+    /// Later changes of a plan may change the answer.
     ///
     /// Cost: the rows of the plans are read, for [`Skip`](BulkOrder::Skip) and
     /// [`Retry`](BulkOrder::Retry) the plans as well, and for [`Resume`](BulkOrder::Resume) as long as any plan
@@ -259,14 +259,14 @@ impl Bulk {
         Asking::new(async move { Ok(bulk.looked_at(order).await?.report()) })
     }
 
-    /// Does it with each plan that it would touch, and tells what became of each. If it is not awaited
-    /// to its end, the rest is left as it is.
+    /// Gives the order to each plan that it would change, and returns the outcomes. If the future
+    /// is dropped early, the remaining plans are left unchanged.
     ///
     /// Cost: each plan is loaded, and changed in a commit that is shared with others.
     ///
     /// # Errors
     ///
-    /// The list could not be read; nothing was done. What fails for one plan is in the report.
+    /// The list could not be read; no plan was changed. Failures of single plans are in the report.
     pub fn run(&self, order: BulkOrder, by: &str) -> Asking<BulkReport, PlanError> {
         let (bulk, by) = (self.clone(), by.to_owned());
         Asking::new(async move {

@@ -34,16 +34,16 @@ pub struct Chunk {
     pub attempt: u32,
     /// When.
     pub at: Time,
-    /// What it is.
+    /// Its kind.
     pub kind: String,
-    /// What it says.
+    /// Its data.
     pub data: Payload,
 }
 
 impl PlanHandle {
-    /// The chunks of the plan's output stream after a place, in their order, at most `limit`: those that
-    /// are durable now, while steps add more or when the plan is over. Fewer than the limit are all that
-    /// there are for now.
+    /// The chunks of the plan's output stream after a place, in order, at most `limit`: the durable
+    /// ones, while steps add more or when the plan is over. Fewer than the limit means that there
+    /// are no more for now.
     ///
     /// Cost: the entries of the plan after the place are read.
     ///

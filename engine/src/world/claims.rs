@@ -22,15 +22,15 @@ pub struct ClaimView {
     pub class: String,
     /// The name in its class.
     pub id: String,
-    /// What its world wrote beside it.
+    /// Data that its world wrote with it.
     pub data: Payload,
     /// The world that has it.
     pub world: u64,
-    /// What that world is called.
+    /// Name of that world.
     pub world_name: String,
 }
 
-/// Which claims to look for. One that says nothing finds all.
+/// Filter of claims; an empty one matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimFilter {
     class: Option<String>,
@@ -44,19 +44,19 @@ impl ClaimFilter {
         Self::default()
     }
 
-    /// Those of one class.
+    /// Claims of one class.
     #[must_use]
     pub fn class(self, class: &str) -> Self {
         Self { class: Some(class.to_owned()), ..self }
     }
 
-    /// Those of one name.
+    /// Claims of one name.
     #[must_use]
     pub fn id(self, id: &str) -> Self {
         Self { id: Some(id.to_owned()), ..self }
     }
 
-    /// Those of one world.
+    /// Claims of one world.
     #[must_use]
     pub fn world(self, world: u64) -> Self {
         Self { world: Some(world), ..self }
@@ -73,16 +73,16 @@ impl ClaimFilter {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClaimError {
-    /// It is claimed already, perhaps by the same world.
+    /// Claimed already, perhaps by the same world.
     #[error("«{id}» of «{class}» is claimed by world {world} («{name}») already")]
     Taken {
         /// The class.
         class: String,
         /// The name.
         id: String,
-        /// Who has it.
+        /// The world that has it.
         world: u64,
-        /// What that world is called.
+        /// Name of that world.
         name: String,
     },
     /// This world does not have it, so it can neither change it nor give it back.
@@ -92,7 +92,7 @@ pub enum ClaimError {
         class: String,
         /// The name.
         id: String,
-        /// Who has it, if anybody has.
+        /// The world that has it, if one has.
         by: Option<u64>,
     },
     /// This world ends: it claims nothing new.
@@ -113,14 +113,14 @@ pub enum ClaimError {
     /// A text is longer than it may be.
     #[error("the {what} of a claim has {bytes} bytes, more than {limit}")]
     TooLong {
-        /// Which text.
+        /// The text.
         what: &'static str,
-        /// How long it is.
+        /// Its length.
         bytes: usize,
-        /// How long it may be.
+        /// The limit.
         limit: usize,
     },
-    /// What is to be written beside it is no JSON.
+    /// The data cannot be written as JSON.
     #[error(transparent)]
     Payload(#[from] PayloadError),
     /// The store failed.
@@ -128,7 +128,7 @@ pub enum ClaimError {
     Store(#[from] StoreError),
 }
 
-/// Who has a claim, in words.
+/// The holder of a claim, in words.
 struct Had<'a>(&'a Option<u64>);
 
 impl fmt::Display for Had<'_> {
@@ -141,12 +141,13 @@ impl fmt::Display for Had<'_> {
 }
 
 impl World {
-    /// Claims a name for this world, with some data beside it: from now on no other world, nor this one
-    /// a second time, can claim it. It is given back by [`World::give_back`], or goes with the record of this
-    /// world, in the same commit, when it ends or is [said to be dead](World::invalidate).
+    /// Claims a name for this world, with some data: from now on no other world, nor this one a
+    /// second time, can claim it. It is released by [`World::give_back`], or with the record of
+    /// this world, in the same commit, when the world ends or is [declared
+    /// dead](World::invalidate).
     ///
-    /// It costs one commit. The data are stored as they are, also if a codec encodes what plans store.
-    /// Use it for what only one world may do: a nightly dump, a connection that exists once.
+    /// It costs one commit. The data is stored as it is, even if a codec encodes the data of plans.
+    /// Use it for work that only one world may do: a nightly dump, a unique connection.
     ///
     /// ```
     /// use turnwheel_engine::{ClaimFilter, MemoryStore, SharedStore, World};
@@ -170,8 +171,8 @@ impl World {
     ///
     /// # Errors
     ///
-    /// Somebody has it; a text is too long; this world has [`CLAIMS_MAX`] of them, is ending, or is not
-    /// registered any more; the store failed.
+    /// Another world has it; a text is too long; this world has [`CLAIMS_MAX`] of them, is ending,
+    /// or is not registered any more; the store failed.
     pub async fn claim(
         &self,
         class: &str,
@@ -257,10 +258,10 @@ impl World {
         .await
     }
 
-    /// Takes from a world, which may be another one, all that it has claimed. How many names it had.
+    /// Releases all claims of a world, which may be another one. Returns their number.
     ///
-    /// The world is not asked, and is not told: do it when you know that it does not go on with what it
-    /// claimed the names for. [`World::invalidate`] does it for worlds that are dead.
+    /// The world is not asked, and not notified: use it only when you know that the world has
+    /// stopped the work behind the claims. [`World::invalidate`] does it for dead worlds.
     ///
     /// # Errors
     ///
@@ -292,7 +293,7 @@ impl World {
         worlds.rows.iter().flat_map(of).collect()
     }
 
-    /// Writes the row of a world, if it may be changed. What was decided is told after the commit.
+    /// Writes the row of a world, if it may be changed. The answer comes after the commit.
     async fn change_claims(
         &self,
         decide: impl FnOnce(&Worlds) -> Result<WorldRow, ClaimError> + Send + 'static,
@@ -362,7 +363,7 @@ fn owner<'a>(worlds: &'a Worlds, class: &str, id: &str) -> Option<&'a WorldRow> 
     worlds.rows.iter().find(has)
 }
 
-/// Where a world has a name.
+/// Index of a claim in a world's row.
 fn position(worlds: &Worlds, row: &WorldRow, class: &str, id: &str) -> Result<usize, ClaimError> {
     let found = row.claims.iter().position(|claim| claim.class == class && claim.id == id);
     found.ok_or_else(|| ClaimError::NotOwned {

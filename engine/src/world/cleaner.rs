@@ -18,7 +18,7 @@ use crate::plan::{PlanResult, PlanState, Record};
 use crate::store::{Filter, PlanRow, Seq, StoreReader};
 use crate::time::Time;
 
-/// Which stopped plans are removed, and what is kept of them.
+/// Stopped plans to remove, and their export.
 ///
 /// ```
 /// use std::time::Duration;
@@ -46,7 +46,7 @@ pub struct Retention {
     pause: Duration,
 }
 
-/// Where plans are written before they are removed.
+/// Export of plans before their removal.
 #[derive(Clone, Debug)]
 enum Export {
     /// All to this file.
@@ -109,7 +109,7 @@ impl Retention {
         self
     }
 
-    /// How long to wait between two slices, so that others have the store meanwhile.
+    /// Pause between two slices, so that others can use the store.
     pub(super) fn pause(mut self, pause: Duration) -> Self {
         self.pause = pause;
         self
@@ -126,7 +126,7 @@ impl Retention {
     }
 }
 
-/// What was removed.
+/// Counts of removed plans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cleaned {
@@ -136,7 +136,7 @@ pub struct Cleaned {
     pub kept: u64,
 }
 
-/// Cleaning ended early. What was removed before is exported and gone, the rest is as it was.
+/// Cleaning ended early. Plans removed before are exported and gone, the rest is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CleanError {
@@ -145,7 +145,7 @@ pub enum CleanError {
     Export {
         /// Its name.
         file: String,
-        /// What is wrong with it.
+        /// The error.
         error: io::Error,
     },
     /// The store.
@@ -241,7 +241,7 @@ fn slice(
     let last = rows.last().map(|row| row.id);
     let mut plans = Vec::with_capacity(rows.len());
     let mut lines = Vec::new();
-    // Hooks are told of the others first: what comes of that is written.
+    // Busy plans wait for their hooks first: the consequences of hooks are still to be written.
     for row in rows.iter().filter(|row| !row.is_busy) {
         if export.is_some() {
             match line(reader, row) {

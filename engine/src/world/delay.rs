@@ -14,8 +14,8 @@ use crate::plan::{Created, Record};
 use crate::run;
 use crate::time::Time;
 
-/// When a plan is planned and run: not before a time, not after one, not before other plans are over,
-/// not before somebody allows it. What is not said does not matter.
+/// Conditions for planning a plan: not before a time, not after one, not before other plans are
+/// over, not without permission. Unset conditions do not apply.
 ///
 /// ```
 /// use std::time::Duration;
@@ -53,8 +53,8 @@ impl Delay {
         Self { start: Start::At(time.into()), ..Self::default() }
     }
 
-    /// When these plans are stopped. If one of them fails, is cancelled or taken back, this one is not
-    /// planned; one that was halted counts as over.
+    /// After these plans have stopped. If one of them fails, is cancelled or reverted, this one is
+    /// not planned; a halted one counts as over.
     pub fn after(plans: impl IntoIterator<Item = PlanId>) -> Self {
         Self { after: plans.into_iter().collect(), ..Self::default() }
     }
@@ -111,9 +111,9 @@ impl Delay {
 }
 
 impl World {
-    /// Plans and runs an action later: nothing of it is called before, but the input is checked.
+    /// Plans and runs an action later: only its input check is called before.
     ///
-    /// What comes back ends when that is durable.
+    /// The returned future ends when that is durable.
     pub fn delay<A: Action>(&self, delay: Delay, input: A::Input) -> Triggering {
         self.delay_with::<A>(TriggerOptions::new(), delay, input)
     }

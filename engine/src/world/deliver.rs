@@ -24,7 +24,7 @@ impl World {
         self.deliver(plan, step, id, Payload::of(event), Some(by.to_owned()))
     }
 
-    /// Sends an event that is for nobody in particular: one that is refused is no dead letter.
+    /// Sends a broadcast event: a refused one is no dead letter.
     pub(crate) fn offer<E: serde::Serialize>(
         &self,
         plan: PlanId,

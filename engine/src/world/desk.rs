@@ -1,4 +1,4 @@
-//! What a world is asked by others.
+//! Requests of other worlds.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ impl Shared {
                 Err(problem) => Completion::done(Err(ConnectError::Refused(problem))),
             },
             RequestKind::Ping => {
-                // In the threads that run plans: who answers would run them.
+                // On the threads that run plans: an answer proves that they work.
                 let (reply, pong) = completion();
                 self.wakes().pong(reply);
                 pong.map(|()| Ok(Answer(AnswerKind::Pong)))

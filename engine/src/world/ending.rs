@@ -1,4 +1,4 @@
-//! How a world ends: what runs may finish, nothing new begins, and others get its plans.
+//! The end of a world: running code may finish, no new code begins, and others get its plans.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,10 +13,10 @@ use super::{shares, World};
 use crate::error::{BuildError, StoreError};
 use crate::id::PlanId;
 
-/// Counts the plans of a world that have something under way: code, a planning, or an entry.
+/// Counts the plans of a world with activity: code, a planning, or an entry.
 ///
-/// All orderings are sequentially consistent: who ends the world sets `is_ending` and then looks at the
-/// count, a plan counts itself and its end is told if the count becomes 0.
+/// All orderings are sequentially consistent: the end of the world sets `is_ending` and then checks
+/// the count; the plan that brings the count to 0 notifies it.
 #[derive(Debug, Default)]
 pub(crate) struct Busy {
     plans: AtomicUsize,
@@ -50,7 +50,7 @@ impl Busy {
 
     fn tell(&self) {
         for waiting in std::mem::take(&mut *self.waiting.lock()) {
-            // Who has given up is not there any more.
+            // A waiter that has given up is gone.
             let _gone = waiting.complete(());
         }
     }
@@ -82,20 +82,22 @@ impl Unwritten {
     }
 }
 
-/// What threads get to end, also if the code of steps has used up the limit.
+/// Minimum time for threads to end, even if the code of steps has used up the limit.
 const LEAST_LIMIT: Duration = Duration::from_millis(100);
 
 impl World {
-    /// Ends the world without its threads: code that runs may finish within the limit, what would come
-    /// next is not called. Then its record goes, and other executors over the store go on with its plans;
-    /// if there is none, they wait for the next one that starts. New work is refused from the begin.
+    /// Ends the world without its threads: running code may finish within the limit, no further
+    /// code is called. Then its record is removed, and other executors over the store continue its
+    /// plans; without one, they wait for the next that starts. New work is refused from the begin.
     ///
-    /// Code that is not done in time may go on, but what it returns does not count: it is an interrupted
-    /// call for who has its plan next. Whether all was done in time. A second call does nothing more.
+    /// Code that takes longer may run on, but its result does not count: the next owner of the plan
+    /// sees an interrupted call. Returns whether all code ended in time. A second call does nothing
+    /// more.
     ///
     /// # Errors
     ///
-    /// The record could not be removed: the next executor that starts finds that nobody answers.
+    /// The record could not be removed: the next executor that starts finds that this world does
+    /// not answer.
     pub async fn terminate(&self, limit: Duration) -> Result<bool, StoreError> {
         let was_in_time = self.rest(limit).await;
         self.leave().await?;

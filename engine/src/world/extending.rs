@@ -1,4 +1,4 @@
-//! What a world is extended with: actions that join others, and middleware.
+//! Extensions of a world: actions that join others, and middleware.
 
 use std::fmt;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -111,9 +111,9 @@ impl WorldBuilder {
         self
     }
 
-    /// Calls a function at the begin of [`World::shutdown`], while the world still does everything: in the
-    /// thread that ends the world, in the order in which they were given, each once. One that fails or
-    /// panics is logged and stops none of the others; there is no limit on how long it takes.
+    /// Calls a function at the begin of [`World::shutdown`], while the world still works: on the
+    /// thread that ends the world, in the order of registration, each once. An error or panic is
+    /// logged and stops no other function; there is no time limit.
     pub fn before_shutdown(
         mut self,
         hook: impl Fn() -> Result<(), ActionError> + Send + Sync + 'static,
@@ -138,7 +138,7 @@ impl WorldBuilder {
 /// Code that is called when a world ends.
 type LastCall = Box<dyn Fn() -> Result<(), ActionError> + Send + Sync>;
 
-/// What is to be called when a world ends.
+/// Functions to call when a world ends.
 #[derive(Default)]
 pub(super) struct LastCalls(Vec<LastCall>);
 

@@ -75,9 +75,9 @@ impl Triggering {
     ///
     /// # Errors
     ///
-    /// It is not, or its planning failed; nothing of it runs.
+    /// It is not durable, or its planning failed; no part of it runs.
     ///
-    /// Called on a worker of a group it is refused: that worker may be the one that is needed.
+    /// On a worker of a group it is refused: that worker may be needed for the answer.
     pub fn wait(self) -> Result<PlanHandle, TriggerError> {
         block_on(self).unwrap_or_else(|refused| Err(TriggerError::Refused(unanswered(&refused))))
     }
@@ -227,8 +227,8 @@ impl PlanHandle {
         self.order(OrderKind::Cancel { is_forced: false }, by)
     }
 
-    /// As [`PlanHandle::cancel`], but code that runs is told and not waited for: what it returns later
-    /// counts no more.
+    /// As [`PlanHandle::cancel`], but running code is notified and not waited for: its later result
+    /// does not count.
     pub fn cancel_now(&self, by: &str) -> Completion<Result<(), PlanError>> {
         self.order(OrderKind::Cancel { is_forced: true }, by)
     }

@@ -9,7 +9,7 @@ use crate::picture::{
 };
 
 impl PlanView {
-    /// Who planned whom: the actions, with their steps and what can be done with them now.
+    /// The tree of actions, with their steps and the possible orders.
     pub fn tree(&self) -> PlanTree {
         self.plan.tree(TreePart::all())
     }
@@ -19,7 +19,7 @@ impl PlanView {
         self.plan.tree(part)
     }
 
-    /// Which step waits for which.
+    /// The graph of steps and their dependencies.
     pub fn graph(&self) -> PlanGraph {
         self.plan.picture_graph()
     }
@@ -37,11 +37,11 @@ impl PlanView {
 }
 
 impl PlanHandle {
-    /// All that happened to the plan, with who and why, and each call of each step with its times: from
-    /// the journal, what is durable now. Nothing is written for it but what recovery needs anyway.
+    /// All happenings of the plan, with author and reason, and each call of each step with its
+    /// times: the durable ones, from the journal. The journal has no extra records for it.
     ///
-    /// Cost: all entries of the plan are read. What has been put into a queue before it ran is told with
-    /// its time of waiting.
+    /// Cost: all entries of the plan are read. Steps that waited in a queue are listed with their
+    /// time of waiting.
     ///
     /// # Errors
     ///

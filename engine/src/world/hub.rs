@@ -1,4 +1,4 @@
-//! What the worlds of one process share: the store with its one writer, and the way to one another.
+//! Parts shared by the worlds of one process: the store with its writer, and their connection.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -28,9 +28,10 @@ use crate::time::Time;
 /// keeps the store in order.
 const IO_WORKERS: usize = 3;
 
-/// A store that is open, for several worlds of this process: [`WorldBuilder::join`](super::WorldBuilder::join).
+/// An open store for several worlds of this process:
+/// [`WorldBuilder::join`](super::WorldBuilder::join).
 ///
-/// It is opened once, and has one writer, whose commits serve all worlds. Clones share it.
+/// It is opened once, and has a single writer, whose commits serve all worlds. Clones share it.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -119,10 +120,10 @@ pub(super) fn io_group() -> Result<Group, BuildError> {
     group.build().map_err(|error| BuildError::Threads(error.to_string()))
 }
 
-/// How patient a request is.
+/// Patience of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// How long to wait for an answer.
+    /// Time limit of an answer.
     pub(crate) limit: Option<Duration>,
     /// Whether to wait until there is an executor.
     pub(crate) waits: bool,
@@ -130,7 +131,7 @@ pub(crate) struct Patience {
     pub(crate) repeats: bool,
 }
 
-/// What the worlds of one process share.
+/// Parts shared by the worlds of one process.
 pub(crate) struct Hub {
     pub(super) journal: Journal,
     pub(super) connector: Arc<dyn Connector>,
@@ -187,7 +188,7 @@ impl Hub {
         self.members.lock().get(&epoch).and_then(Weak::upgrade)
     }
 
-    /// Who is there.
+    /// The registered worlds.
     pub(crate) fn worlds(&self) -> Arc<Worlds> {
         self.journal.directory().now()
     }
@@ -198,7 +199,7 @@ impl Hub {
             cx.await_interleaved(future, |(), _, ()| {});
         });
         if let Err(error) = spawned {
-            // Who waits is told by the end of its completer.
+            // The waiter notices by the drop of its completer.
             tracing::warn!(kind = %error.kind, "a request to another world is refused");
         }
     }

@@ -10,15 +10,15 @@ use super::{Cleaned, Retention, Shared, World, WorldBuilder};
 use crate::limits::{CLEAN_EVERY, CLEAN_PAUSE};
 use crate::time::Time;
 
-/// How a world cleans by itself, and what came of it so far.
+/// Automatic cleaning of a world, and its results so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeepingView {
-    /// How long ago a plan was stopped that is removed.
+    /// Age since its stop at which a plan is removed.
     pub age: Duration,
-    /// Where plans are written before they are removed.
+    /// Export of plans before their removal.
     pub export: Option<PathBuf>,
-    /// How often it is looked for such plans.
+    /// Interval of looks for such plans.
     pub every: Duration,
     /// Plans that were removed since the world began.
     pub removed: u64,
@@ -26,18 +26,18 @@ pub struct KeepingView {
     pub kept: u64,
     /// When it was last looked.
     pub last: Option<Time>,
-    /// What went wrong then, if something did: it is tried again the next time.
+    /// The error of the last look, if it failed; it is repeated at the next one.
     pub problem: Option<String>,
 }
 
-/// What a world knows of its cleaning.
+/// State of a world's cleaning.
 #[derive(Debug, Default)]
 pub(super) struct Keeping(Mutex<Option<KeepingView>>);
 
 impl WorldBuilder {
-    /// The world removes plans that are long over by itself, as [`World::clean`] does: once it has begun,
-    /// and then every [`CLEAN_EVERY`]. Between slices it pauses, so that others are served. What a world
-    /// that shares its store does not run it does not remove either: one of them is enough.
+    /// Lets the world remove old stopped plans by itself, as [`World::clean`] does: at its begin,
+    /// and then every [`CLEAN_EVERY`]. It pauses between slices, so that others are served. Of
+    /// several worlds over a store only one needs this.
     ///
     /// ```
     /// use std::time::Duration;
@@ -56,7 +56,7 @@ impl WorldBuilder {
 }
 
 impl World {
-    /// How this world cleans by itself, and what came of it; nothing if it does not.
+    /// Automatic cleaning of this world, and its results; `None` if it is off.
     pub fn keeping(&self) -> Option<KeepingView> {
         self.shared().keeping.0.lock().clone()
     }

@@ -1,4 +1,4 @@
-//! Labels: what people search plans by.
+//! Labels for searches of plans.
 
 use turnwheel_runtime::Completion;
 

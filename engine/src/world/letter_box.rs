@@ -1,9 +1,9 @@
-//! Where dead letters are kept: in memory for those who ask, and in the store for the next start.
+//! Storage of dead letters: in memory for queries, and in the store for the next start.
 //!
 //! In the store they are a ring among the states beside plans: the letter with number n is in slot
-//! n modulo [`DEAD_LETTERS`], and one more state says which number was the last. A letter takes the place of
-//! one that is so much older, so nothing has to be cleaned. A slot has one write under way at a time; what
-//! changes meanwhile is written after it, and what could not be written with the next letter.
+//! n modulo [`DEAD_LETTERS`], and one more state has the last number. A letter replaces the one in
+//! its slot, so no cleaning is needed. A slot has one write under way at a time; later changes are
+//! written after it, and failed writes are repeated with the next letter.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -44,7 +44,7 @@ enum Place {
     Slot(u64),
 }
 
-/// What is known of a state in the store.
+/// State of a slot in the store.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     version: u64,
@@ -118,7 +118,7 @@ impl Letters {
         DeadLetters { total: kept.newest, letters }
     }
 
-    /// How many there were since the store was opened.
+    /// Number of letters since the store was opened.
     pub(super) fn counted(&self) -> u64 {
         self.kept.lock().counted
     }
@@ -204,7 +204,7 @@ impl Kept {
         due.into_iter().filter_map(change).collect()
     }
 
-    /// What a state is to have.
+    /// Content of a state to write.
     fn content(&self, place: Place) -> Option<Vec<u8>> {
         if place == Place::Newest {
             return Some(self.newest.to_string().into_bytes());
@@ -214,7 +214,7 @@ impl Kept {
     }
 }
 
-/// Reads the letters of a store. One that cannot be understood is left out, and the log says so.
+/// Reads the letters of a store. An unreadable one is left out and logged.
 fn read(reader: &mut dyn StoreReader) -> Result<Kept, StoreError> {
     let mut kept = Kept { is_loaded: true, ..Kept::default() };
     let last = reader.state(LETTERS, &Place::Newest.key())?;

@@ -16,7 +16,7 @@ use crate::time::Time;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DeadLetter {
-    /// What tells it from others of its store, counted from 1.
+    /// Its number in the store, counted from 1.
     pub number: u64,
     /// When it was refused, or its step ended without it.
     pub at: Time,
@@ -26,7 +26,7 @@ pub struct DeadLetter {
     pub step: StepId,
     /// The id that its sender gave.
     pub id: Option<String>,
-    /// What it says.
+    /// Content of the event.
     pub payload: Payload,
     /// Why nobody took it.
     pub reason: String,
@@ -36,9 +36,9 @@ pub struct DeadLetter {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct DeadLetters {
-    /// How many there were in all, since the store was made.
+    /// Total number since the store was made.
     pub total: u64,
-    /// Those that are kept and were not delivered later, the oldest first.
+    /// Letters that are kept and were not delivered later, the oldest first.
     pub letters: Vec<DeadLetter>,
 }
 
@@ -52,13 +52,14 @@ pub(crate) struct Undelivered {
 }
 
 impl World {
-    /// The events that could not be delivered: those that were refused, because there is no such plan or its
-    /// step takes no events any more, and those that a step has left behind when it ended.
+    /// The events that could not be delivered: refused ones, because the plan does not exist or its
+    /// step takes no events any more, and those left behind by an ended step.
     ///
-    /// The sender of a refused one was told; what was left behind is in the plan's history. They are kept in
-    /// the store, for all its worlds: of the newest [1,024](crate::limits::DEAD_LETTERS) as many as have
-    /// [16 MiB](crate::limits::DEAD_LETTER_BYTES) of contents. They are written with the commits that come
-    /// next: a crash at that very moment may take those of the last milliseconds.
+    /// The sender of a refused event got an error; events left behind are in the plan's history.
+    /// They are kept in the store, for all its worlds: the newest
+    /// [1,024](crate::limits::DEAD_LETTERS), up to [16 MiB](crate::limits::DEAD_LETTER_BYTES) of
+    /// contents. They are written with the next commits: a crash may lose those of the last
+    /// milliseconds.
     pub fn dead_letters(&self) -> DeadLetters {
         self.dead_letters_after(0, usize::MAX)
     }

@@ -90,7 +90,7 @@ use crate::run::{Begin, Begun, PlanActor, PlanKey};
 use crate::schedule::Schedules;
 use crate::time::Time;
 
-/// How long a world waits for its threads when it shuts down.
+/// Time that a shutdown waits for the world's threads.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(30);
 
 /// Plans that a start reads at once.
@@ -118,10 +118,10 @@ impl World {
         self.shared.plans.get(PlanKey::new(&self.shared, plan))
     }
 
-    /// Plans an action, in this thread, and runs the plan.
+    /// Plans an action, on this thread, and runs the plan.
     ///
-    /// What comes back ends when the plan is durable; nothing of it has run before. Cost: the planning,
-    /// and a commit that is shared with others.
+    /// The returned future ends when the plan is durable; no step has run before. Cost: the
+    /// planning, and a commit that is shared with others.
     pub fn trigger<A: Action>(&self, input: A::Input) -> Triggering {
         self.trigger_as::<A>(None, input)
     }
@@ -163,7 +163,7 @@ impl World {
         &self.shared.store
     }
 
-    /// What is launched at its times: schedules.
+    /// The schedules of the world.
     pub fn schedules(&self) -> Schedules<'_> {
         Schedules::new(self)
     }
@@ -293,12 +293,12 @@ impl World {
         Durable::new(self.shared.journal.clone())
     }
 
-    /// How the queues are now, the default one first.
+    /// State of the queues, the default one first.
     pub fn queues(&self) -> Vec<QueueStatus> {
         self.shared.queues.status(None)
     }
 
-    /// How the queues are now, and what a plan has of them.
+    /// State of the queues, and a plan's share of them.
     pub fn queues_of(&self, plan: PlanId) -> Vec<QueueStatus> {
         self.shared.queues.status(Some(plan))
     }
@@ -308,13 +308,13 @@ impl World {
         self.shared.journal.locks().all()
     }
 
-    /// Ends the world: what is under way stops where it is, and goes on when a world is started over
-    /// the same store. Code of steps that runs is waited for, at most 30 seconds.
+    /// Ends the world: active plans stop where they are, and continue when a world is started over
+    /// the same store. Running code of steps is waited for, at most 30 seconds.
     ///
     /// # Errors
     ///
     /// Its threads did not end in time, or the store has refused entries to the last
-    /// ([`BuildError::NotWritten`]): nothing that was answered is lost.
+    /// ([`BuildError::NotWritten`]): no acknowledged change is lost.
     pub fn shutdown(&self) -> Result<(), BuildError> {
         self.shutdown_within(SHUTDOWN_LIMIT)
     }

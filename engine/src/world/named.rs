@@ -24,7 +24,7 @@ pub struct ActionInfo {
 #[derive(Debug)]
 #[must_use = "whether the plan was taken is known when this has ended"]
 pub struct Named {
-    /// The id that the plan has if it is a new one. What [`Named::triggering`] answers has another id if
+    /// The id of the plan if it is a new one. The result of [`Named::triggering`] has another id if
     /// the idempotency key was taken.
     pub id: PlanId,
     /// The plan, once it is durable.

@@ -1,15 +1,15 @@
-//! What a world does with the plans that its store has when it is opened.
+//! Treatment of the stored plans when a world opens its store.
 
 use super::{World, WorldBuilder};
 use crate::connect::Word;
 use crate::id::PlanId;
 
-/// What a world does with the plans that its store has when it is opened, and with its schedules.
+/// Treatment of the stored plans and schedules when a world opens its store.
 ///
 /// ```
 /// use turnwheel_engine::{MemoryStore, Opening, World};
 ///
-/// // For a tool that changes a plan while no service is there: nothing of it runs.
+/// // For a tool that changes a plan while no service runs: no step of it is called.
 /// let world = World::builder().opening(Opening::AtRest).build(MemoryStore::new())?;
 /// # world.shutdown()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -22,14 +22,14 @@ pub enum Opening {
     /// It runs what is triggered, and goes on with plans that it is [asked](World::go_on) for, alone.
     /// Schedules can be asked for and changed, but launch nothing.
     OnRequest,
-    /// No code of an action is called at all. Orders and events are written down: what follows from
-    /// them without code is done, and the rest when a world goes on with the plan. Steps that would be
-    /// called wait for a place, so that no attempt is lost.
+    /// No code of an action is called at all. Orders and events are recorded: consequences without
+    /// code follow at once, the rest when a world continues the plan. Steps to be called wait for a
+    /// place, so that no attempt is lost.
     AtRest,
 }
 
 impl WorldBuilder {
-    /// What it does with the plans of its store; [`Opening::GoOn`] unless said otherwise.
+    /// Sets the treatment of stored plans; [`Opening::GoOn`] by default.
     pub fn opening(mut self, opening: Opening) -> Self {
         self.opening = opening;
         self

@@ -1,4 +1,4 @@
-//! What can be said about a plan when it is triggered.
+//! Options of a trigger.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::payload::Payload;
 use crate::plan::{plan_root, Created, Trace};
 use crate::run::Begin;
 
-/// What can be said about a plan when it is triggered; everything has a default.
+/// Options of a trigger; everything has a default.
 ///
 /// ```
 /// use std::time::Duration;
@@ -70,8 +70,8 @@ impl TriggerOptions {
         Keyed::of(created).filter(|_| !self.is_key_enough)
     }
 
-    /// A label: people see it with the plan, and [find the plan](crate::store::Filter) by it. The same
-    /// name again replaces the value. How many there may be, and how long: [`limits`](crate::limits).
+    /// A label: shown with the plan, and used to [find the plan](crate::store::Filter). The same
+    /// name again replaces the value. Number and length are limited: [`limits`](crate::limits).
     pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let name = name.into();
         self.labels.retain(|(known, _)| *known != name);
@@ -84,7 +84,7 @@ impl TriggerOptions {
         self.label(name, "")
     }
 
-    /// Who triggers it, for the history and for search.
+    /// The author of the trigger, for the history and for search.
     pub fn by(mut self, by: impl Into<String>) -> Self {
         self.by = Some(by.into());
         self
@@ -103,9 +103,9 @@ impl TriggerOptions {
         self
     }
 
-    /// The W3C trace that the plan belongs to, instead of that of the
-    /// [request](turnwheel_actors::RequestContext) that is handled where it is triggered. It is stored with
-    /// the plan, and given to its steps and to the plans that they ask for.
+    /// The W3C trace of the plan, instead of that of the current
+    /// [request](turnwheel_actors::RequestContext). It is stored with the plan, and passed to its
+    /// steps and sub-plans.
     pub fn trace(mut self, trace: TraceContext) -> Self {
         self.trace = Some(trace);
         self
@@ -115,7 +115,7 @@ impl TriggerOptions {
     ///
     /// # Errors
     ///
-    /// It is none of version 00.
+    /// The header is not valid for version 00.
     pub fn traceparent(self, header: &str) -> Result<Self, TraceContextError> {
         Ok(self.trace(header.parse()?))
     }

@@ -1,4 +1,4 @@
-//! The worlds over a store, as people see them: who is there, who answers, who is dead.
+//! The worlds over a store, for people: registered, answering, or dead.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::limits::PING_LIMIT;
 use crate::store::{slot_of, Slots, WorldKind, WorldRow};
 use crate::time::Time;
 
-/// What a world says of itself, besides what it is.
+/// Description that a world gives of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Meta {
@@ -26,7 +26,7 @@ pub struct Meta {
     pub actions: Vec<String>,
     /// Its queues with their sizes; none if it runs no plans.
     pub queues: Vec<(String, u32)>,
-    /// What its builder was given.
+    /// Entries given to its builder.
     pub given: Vec<(String, String)>,
 }
 
@@ -55,11 +55,11 @@ impl Meta {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorldView {
-    /// Its number: later worlds have higher ones. It is the epoch of all that it writes.
+    /// Its number: later worlds have higher ones. It is the epoch of all its writes.
     pub id: u64,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it is there for.
+    /// Its kind.
     pub kind: WorldKind,
     /// When it was registered.
     pub since: Time,
@@ -67,7 +67,7 @@ pub struct WorldView {
     pub heard: Option<Time>,
     /// In how many of [`SLOTS`](crate::store::SLOTS) parts it owns the plans.
     pub slots: usize,
-    /// What it says of itself.
+    /// Its description of itself.
     pub meta: Meta,
 }
 
@@ -85,7 +85,7 @@ impl WorldView {
     }
 }
 
-/// How a world was found.
+/// Outcome of a check of a world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Health {
@@ -97,7 +97,7 @@ pub enum Health {
     Invalidated(ConnectError),
 }
 
-/// What to do with worlds that do not answer.
+/// Treatment of worlds that do not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
     /// Only say so.
@@ -112,8 +112,8 @@ impl World {
         self.shared().epoch()
     }
 
-    /// The worlds that this one has found dead when it began: their processes have ended without closing,
-    /// by a crash, by `kill -9` or by a loss of power. What they had under way goes on here.
+    /// The worlds that this one found dead at its begin: their processes ended without closing, by
+    /// a crash, by `kill -9` or by a loss of power. Their active plans continue here.
     ///
     /// ```
     /// use turnwheel_engine::{MemoryStore, World};
@@ -141,7 +141,7 @@ impl World {
         Some(self.shared().hub().worlds().owner(slot_of(plan))).filter(|owner| *owner != 0)
     }
 
-    /// Asks a world whether it is there, in the threads in which it runs plans.
+    /// Asks a world for an answer, on the threads on which it runs plans.
     ///
     /// # Errors
     ///
@@ -178,12 +178,13 @@ impl World {
         self.ping(world).await
     }
 
-    /// Says that a world is dead: its record goes, with its locks, and other executors have its plans. If
-    /// there is none, its plans wait in the store for the next one that starts. Whether it was there.
+    /// Declares a world dead: its record is removed, with its locks, and other executors get its
+    /// plans. Without one, its plans wait in the store for the next that starts. Returns whether it
+    /// was registered.
     ///
-    /// It is one commit, and whoever comes second finds nothing to do. If the world is alive all the same,
-    /// nothing that it does is written from then on; code that runs there may do so until it returns, and
-    /// is called again elsewhere, as after a crash.
+    /// It is one commit; a second call changes nothing. If the world is alive after all, its later
+    /// writes are refused; code that runs there may run until it returns, and is called again
+    /// elsewhere, as after a crash.
     ///
     /// # Errors
     ///
@@ -265,7 +266,7 @@ impl Shared {
         &self.predecessors
     }
 
-    /// Those who wait for plans that this world does not own any more wait for their owner.
+    /// Waiters for plans that this world does not own any more wait at the new owner.
     pub(crate) fn give_watchers_away(self: &Arc<Self>) {
         for (plan, watchers) in self.watchers().leave(|plan| self.owns(plan)) {
             for watcher in watchers {
@@ -275,5 +276,5 @@ impl Shared {
     }
 }
 
-/// Who waits for the end of a plan does so whatever becomes of worlds.
+/// A wait for the end of a plan survives the end of worlds.
 pub(super) const FOR_THE_END: Patience = Patience { limit: None, waits: true, repeats: true };

@@ -7,7 +7,7 @@ use crate::action::DEFAULT_QUEUE;
 use crate::error::BuildError;
 use crate::limits::{DEFAULT_QUEUE_SIZE, RATE_MAX};
 
-/// A queue: how many steps run their code in it at once, and how many begin in a time.
+/// A queue: limits of concurrent steps, and of begins in a time.
 ///
 /// Every world has the queue `default`, in which only code that blocks a thread counts and
 /// [`DEFAULT_QUEUE_SIZE`] steps run at once; describe it to have it otherwise. Steps that wait for a
@@ -47,10 +47,10 @@ impl Queue {
         Self::new(DEFAULT_QUEUE).only_blocking()
     }
 
-    /// How many steps run their code at once, at least 1.
+    /// Maximum number of steps that run their code at once, at least 1.
     ///
-    /// Code that blocks runs on the threads of the world's group, at most 128 in all: what all queues
-    /// together have beyond that waits for a thread.
+    /// Blocking code runs on the threads of the world's group, at most 128 in all: beyond that,
+    /// steps with a place wait for a thread.
     pub fn size(mut self, size: u32) -> Self {
         self.size = size;
         self
@@ -86,27 +86,27 @@ impl Queue {
     }
 }
 
-/// How a queue is at a moment.
+/// State of a queue.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct QueueStatus {
     /// Its name.
     pub name: String,
-    /// How many steps may run their code in it at once.
+    /// Maximum number of its steps that run their code at once.
     pub size: u32,
-    /// How many have a place.
+    /// Number of steps with a place.
     pub running: u32,
-    /// How many wait for one.
+    /// Number of waiting steps.
     pub waiting: u32,
     /// The same of the plan that was asked for.
     pub of_plan: Option<PlanShare>,
 }
 
-/// What a plan has of a queue.
+/// A plan's share of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct PlanShare {
-    /// How many of its steps have a place.
+    /// Number of its steps with a place.
     pub running: u32,
-    /// How many wait for one.
+    /// Number of its waiting steps.
     pub waiting: u32,
 }
 

@@ -102,7 +102,7 @@ impl Shared {
         reply: Completer<Result<(), PlanError>>,
     ) {
         let (hub, from) = (Arc::clone(self.hub()), self.epoch());
-        // An event with an id is taken once; what else is asked may not be done twice.
+        // An event with an id is taken once; other requests must not be repeated.
         let is_repeatable = matches!(
             &request,
             RequestKind::Event { id: Some(_), .. } | RequestKind::Heartbeat { .. }

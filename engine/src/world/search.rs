@@ -7,7 +7,7 @@ use crate::error::{PlanError, StoreError};
 use crate::plan::{PlanResult, PlanState, Waiting};
 use crate::store::{Count, Filter, PlanRow, StoreReader};
 
-/// How many plans there are, by state, result and what they wait for.
+/// Numbers of plans, by state, result and reason for waiting.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     groups: Vec<Count>,
@@ -38,7 +38,7 @@ impl Counts {
         self.sum(|group| group.result == result)
     }
 
-    /// Plans that wait for something; those that wait for [`Waiting::Nothing`] run, or are over.
+    /// Number of plans that wait for this; plans with [`Waiting::Nothing`] run, or are over.
     pub fn waiting(&self, waits: Waiting) -> u64 {
         self.sum(|group| group.waits == waits)
     }
@@ -56,9 +56,9 @@ impl World {
     /// Brings the rows to what is durable now, as far as the store can be written.
     pub(super) async fn caught_up(&self) -> Result<(), StoreError> {
         let journal = &self.shared.journal;
-        // Rows that were behind at the start follow when their plans are read: that is waited for. One
-        // that cannot be read has no newer row.
-        // A world that goes on with nothing by itself must not begin to by that.
+        // Rows that were outdated at the start are updated when their plans are read; this waits
+        // for it. An unreadable plan gets no newer row. A world that continues no plan by itself
+        // must not begin to by that.
         let behind = match self.shared.opening {
             Opening::OnRequest => Vec::new(),
             Opening::GoOn | Opening::AtRest => journal.found().await.map_err(lost)?,
@@ -119,7 +119,7 @@ impl World {
         let world = self.clone();
         Asking::new(async move {
             let mut rows = world.ask(move |reader| reader.list(&filter)).await?;
-            // Who has a lock changes without the plans that wait for it.
+            // Holders of a lock change without the plans that wait for it.
             for row in rows.iter_mut().filter(|row| row.waits == Waiting::Lock) {
                 let waited_for = world.shared.journal.locks().waited_for(row.id);
                 row.waits_for = waited_for.unwrap_or_else(|| std::mem::take(&mut row.waits_for));
@@ -128,8 +128,8 @@ impl World {
         })
     }
 
-    /// How many plans there are, as of now. Cost: a handful of rows is read, however many plans there
-    /// are.
+    /// Numbers of plans, as of now. Cost: a handful of rows is read, regardless of the number of
+    /// plans.
     ///
     /// # Errors
     ///
@@ -142,8 +142,8 @@ impl World {
         })
     }
 
-    /// How many plans fit, as of now, whatever the limit of the filter is. Cost: that of a list of
-    /// them in the store; only the counts are kept in memory.
+    /// Numbers of matching plans, as of now, regardless of the filter's limit. Cost: that of
+    /// listing them in the store; only the counts are kept in memory.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What the parts of a world share.
+//! State shared by the parts of a world.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -23,7 +23,7 @@ use crate::schedule::Timetable;
 use crate::store::{slot_of, Slots, WorldKind};
 use crate::time::Time;
 
-/// What the parts of a world share.
+/// State shared by the parts of a world.
 pub(crate) struct Shared {
     pub(super) registry: Arc<Registry>,
     pub(super) plugin: Option<Arc<dyn Plugin>>,
@@ -73,7 +73,7 @@ pub(super) struct TakenOver {
     pub(super) at: Time,
 }
 
-/// What a world is called in the histories of plans.
+/// Name of a world in the histories of plans.
 pub(super) fn called(epoch: u64, name: &str) -> String {
     format!("world {epoch} («{name}»)")
 }
@@ -122,8 +122,8 @@ impl Shared {
         Some(called(died.id, &died.name))
     }
 
-    /// How often a step of a plan may run while a process ends without closing, if the world before
-    /// has ended so and that is limited.
+    /// Maximum number of unclean ends of a process during one step, if the previous world ended so
+    /// and that is limited.
     pub(crate) fn unclean_ends_max(&self, plan: PlanId) -> Option<u32> {
         let is_unclean = !self.predecessors.is_empty() || self.taken_over(plan).is_some();
         (is_unclean && self.unclean_ends_max > 0).then_some(self.unclean_ends_max)
@@ -144,7 +144,7 @@ impl Shared {
         &self.unwritten
     }
 
-    /// Those plans that have something under way.
+    /// The plans with activity.
     pub(crate) fn busy(&self) -> &Arc<Busy> {
         &self.busy
     }
@@ -252,7 +252,7 @@ impl Shared {
         self.is_rescuing
     }
 
-    /// What becomes of the plans and schedules that the store has.
+    /// Treatment of the stored plans and schedules.
     pub(crate) fn opening(&self) -> Opening {
         self.opening
     }

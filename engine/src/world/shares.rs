@@ -1,4 +1,4 @@
-//! Which slots each world gets when one joins or goes. Pure: the journal's writer asks.
+//! Distribution of slots when a world joins or leaves. Pure: the journal's writer calls it.
 
 use crate::store::{Slots, WorldKind, WorldRow, Worlds, WorldsWrite, SCHEDULES_SLOT, SLOTS};
 
@@ -42,7 +42,7 @@ pub(super) fn join(worlds: &Worlds, mut row: WorldRow, dead: &[u64], live: &Slot
         put.push(row);
         WorldsWrite { from: worlds.version, put, gone: dead.to_vec() }
     } else {
-        // Who looks does not take plans from anybody, but those that are dead go.
+        // A reader takes no plans from other worlds, but dead ones are removed.
         let mut write = leave(worlds, dead).unwrap_or_default();
         write.from = worlds.version;
         write.put.push(row);

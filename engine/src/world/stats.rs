@@ -1,4 +1,4 @@
-//! How a world is doing.
+//! Statistics of a world.
 
 use serde::Serialize;
 use turnwheel_actors::Entities;
@@ -12,7 +12,7 @@ use crate::plan::Waiting;
 use crate::store::{Filter, Order};
 use crate::time::Time;
 
-/// How a world is doing: counted since it began.
+/// Statistics of a world, counted since its begin.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Stats {
@@ -35,13 +35,13 @@ pub struct Stats {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct WaitingPlans {
-    /// What they wait for.
+    /// Their reason for waiting.
     pub waiting: Waiting,
-    /// How many there are.
+    /// Number of plans.
     pub plans: u64,
-    /// The one that was created first, and when.
+    /// The oldest plan, and its time of creation.
     pub oldest: Option<(PlanId, Time)>,
-    /// What that one waits for, for people.
+    /// What the oldest plan waits for, for people.
     pub text: String,
 }
 
@@ -56,8 +56,8 @@ impl World {
         &self.shared.plans
     }
 
-    /// How the world is doing. Cost: one question to the journal's writer; what is counted is counted by
-    /// that writer for each entry, with two looks at the clock for each commit.
+    /// Statistics of the world. Cost: one request to the journal's writer; that writer counts for
+    /// each entry, with two clock reads for each commit.
     ///
     /// # Errors
     ///
@@ -79,10 +79,10 @@ impl World {
         })
     }
 
-    /// What plans wait for: for each kind of thing how many do, and the oldest of them. Those that wait for
-    /// most come first.
+    /// Reasons for waiting: for each kind the number of plans, and the oldest of them. The most
+    /// frequent ones come first.
     ///
-    /// Cost: a handful of rows, however many plans there are.
+    /// Cost: a handful of rows, regardless of the number of plans.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What a new set of actions would mean for the plans of a store, before it is used.
+//! Check of a new set of actions against the plans of a store, before its use.
 
 use std::collections::BTreeMap;
 
@@ -27,9 +27,9 @@ pub struct BrokenPlan {
 }
 
 impl WorldBuilder {
-    /// Which plans of a store that are not over could not go on with these actions: one is missing, or
-    /// does not understand an input or output that is stored, also not after
-    /// [migration](crate::Action::migrate). Nothing is written, and no plan goes on.
+    /// The plans of a store that are not over and could not continue with these actions: one is
+    /// missing, or cannot read a stored input or output, even after
+    /// [migration](crate::Action::migrate). Nothing is written, and no plan runs.
     ///
     /// Cost: every live plan is read. It may be called while another world uses the store.
     ///

@@ -1,4 +1,4 @@
-//! Who waits for plans. Plans that sleep are not kept in memory by those who wait for them.
+//! Waiters for plans. Waiters do not keep sleeping plans in memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::plan::Plan;
 
 pub(crate) type Watcher = Completer<Result<Arc<Plan>, PlanError>>;
 
-/// The steps that wait for sub-plans which cannot be read, by sub-plan: they have said so in this
-/// life of the world. What is stored of a damaged plan may not name them.
+/// Steps that wait for unreadable sub-plans, by sub-plan, as they have reported in this life of the
+/// world. The stored data of a damaged plan may not name them.
 #[derive(Debug, Default)]
 pub(crate) struct Callers(Mutex<HashMap<PlanId, (PlanId, StepId)>>);
 
@@ -30,7 +30,7 @@ impl Callers {
 /// Watchers up to which nobody looks for those that have given up.
 const FEW: usize = 64;
 
-/// Those who wait, by plan.
+/// Waiters, by plan.
 #[derive(Default)]
 pub(crate) struct Watchers(Mutex<Waiting>);
 
@@ -64,7 +64,7 @@ impl Watchers {
         self.0.lock().add(plan, watcher);
     }
 
-    /// Those who wait for plans that do not stay.
+    /// Takes the waiters for plans that do not stay.
     pub(crate) fn leave(&self, stays: impl Fn(PlanId) -> bool) -> Vec<(PlanId, Vec<Watcher>)> {
         let plans = &mut self.0.lock().plans;
         let leaving: Vec<PlanId> = plans.keys().copied().filter(|plan| !stays(*plan)).collect();
@@ -80,7 +80,7 @@ impl Watchers {
         let Some(watchers) = self.0.lock().plans.remove(&plan) else { return };
         let outcome = outcome();
         for watcher in watchers {
-            // One that has given up is not there any more.
+            // A waiter that has given up is gone.
             let _gone = watcher.complete(outcome.clone());
         }
     }
