@@ -22,13 +22,13 @@ impl Turn {
     /// Leaves the task as its phase allows, or finds more to do.
     #[inline(always)]
     pub(in crate::task) fn leave(&mut self) -> Left {
-        if !self.owner().open.get()
-            || self.header().inbox.is_closed()
-            || self.owner().orphaned.get()
-        {
+        let header = self.header();
+        // SAFETY: a turn is the runner of its task.
+        let owner = unsafe { header.owner() };
+        if !owner.open.get() || header.inbox.is_closed() || owner.orphaned.get() {
             return phases::advance(self);
         }
-        if self.owner().has_urgent.get() {
+        if owner.has_urgent.get() {
             return Left::Stays;
         }
         self.go_idle()
@@ -38,12 +38,14 @@ impl Turn {
     #[inline(always)]
     pub(crate) fn go_idle(&mut self) -> Left {
         let header = self.header();
+        // SAFETY: a turn is the runner of its task.
+        let owner = unsafe { header.owner() };
         if header.inbox.signals() & bits::WAKE != 0 || phases::has_ready(self) {
             return Left::Stays;
         }
-        let position = self.owner().position.get();
+        let position = owner.position.get();
         let stub = header.inbox.stub();
-        self.owner().position.set(stub);
+        owner.position.set(stub);
         match header.inbox.try_idle_owner(position) {
             Idle::Gone => {
                 if !ptr::eq(position, stub) {
@@ -53,11 +55,11 @@ impl Turn {
                 Left::Gone
             }
             Idle::Signalled => {
-                self.owner().position.set(position);
+                owner.position.set(position);
                 Left::Stays
             }
             Idle::More => {
-                self.owner().position.set(position);
+                owner.position.set(position);
                 // SAFETY: we are the runner and this is our position.
                 let node = unsafe { header.inbox.next_linked_owner(position) };
                 if node.is_null() {

@@ -6,3 +6,4 @@ pub(super) mod lifecycle;
 pub(super) mod phases;
 mod ready;
 pub(super) mod run;
+mod submitted;

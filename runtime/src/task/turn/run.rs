@@ -11,12 +11,11 @@ use super::leave::Left;
 use super::phases;
 use crate::failure::{contain, Failure};
 use crate::group::Budget;
-use crate::limits::{CLOCK_STRIDE_JOBS_MAX, DONE_PUBLISH_JOBS};
+use crate::limits::CLOCK_STRIDE_JOBS_MAX;
 use crate::subscription::Subscriptions;
 use crate::sync::Ordering;
 use crate::task::cell::layout::{Header, Owner, TaskPtr};
 use crate::task::lane::inbox::bits;
-use crate::task::lane::mail::{mail_len, pop_mail};
 use crate::task::lane::node::{self, Flow, Node, Use};
 use crate::task::Phase;
 
@@ -43,6 +42,17 @@ pub(crate) struct Report {
     pub(crate) failures: u32,
 }
 
+/// How far a round has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Round {
+    /// To its end: the turn may leave the task.
+    Complete,
+    /// It stopped among the jobs, with its ready subscriptions still to visit.
+    AmongJobs,
+    /// It stopped among the subscriptions, or has visited those that the round before owed.
+    AmongVisits,
+}
+
 /// State of the turn under way; lives on the worker's stack.
 #[derive(Debug)]
 pub(crate) struct Turn {
@@ -64,10 +74,8 @@ pub(crate) struct Turn {
     /// Bytes of mailbox memory given back.
     pub(crate) bytes: i64,
     /// The job asked for a yield, or a signal must be handled before the next job.
-    is_interrupted: bool,
+    pub(super) is_interrupted: bool,
     is_yielding: bool,
-    /// The round under way runs jobs, and has its ready subscriptions still to visit.
-    is_among_jobs: bool,
     /// Whether the simulation is notified of each job.
     is_simulated: bool,
     pub(crate) failures: u32,
@@ -78,6 +86,7 @@ pub(crate) struct Turn {
 /// # Safety
 ///
 /// This thread alone took the task from a run queue.
+#[inline(always)]
 pub(crate) unsafe fn run_turn(task: TaskPtr, budget: Budget, now_ns: u64) -> Report {
     // SAFETY: forwarded to the caller.
     let own = unsafe { task.header() }.extra().and_then(|extra| extra.budget);
@@ -150,7 +159,6 @@ impl Turn {
             bytes: 0,
             is_interrupted: false,
             is_yielding: false,
-            is_among_jobs: false,
             is_simulated: false,
             failures: 0,
         }
@@ -165,6 +173,17 @@ impl Turn {
     /// The task's header.
     #[inline(always)]
     pub(crate) fn header(&self) -> &Header {
+        // SAFETY: the task lives as long as its turn.
+        unsafe { self.header.as_ref() }
+    }
+
+    /// The task's header, apart from the borrow of the turn: it stays in a register across jobs.
+    ///
+    /// # Safety
+    ///
+    /// The borrow ends before the turn leaves the task.
+    #[inline(always)]
+    pub(super) unsafe fn header_apart<'a>(&self) -> &'a Header {
         // SAFETY: the task lives as long as its turn.
         unsafe { self.header.as_ref() }
     }
@@ -217,15 +236,15 @@ impl Turn {
                 }
             }
             self.is_interrupted = false;
-            let is_complete = self.round();
+            let round = self.round();
             self.publish();
             self.give_room();
-            let left = if is_complete { self.leave() } else { Left::Stays };
+            let left = if round == Round::Complete { self.leave() } else { Left::Stays };
             match left {
                 Left::Gone => return After::Leave,
                 Left::Stays if !self.is_used_up() => {}
                 Left::Stays | Left::Requeue => {
-                    if self.is_among_jobs {
+                    if round == Round::AmongJobs {
                         // The next turn begins with the ready jobs that this round has not run.
                         self.owe_ready_jobs();
                     }
@@ -236,21 +255,21 @@ impl Turn {
     }
 
     /// One round: the jobs present, then the ready subscriptions; or the visits that the round
-    /// before owes, after which the signals are looked at again. False if the turn must not leave
-    /// the task.
+    /// before owes, after which the signals are looked at again.
     #[inline(always)]
-    fn round(&mut self) -> bool {
-        self.is_among_jobs = false;
+    fn round(&mut self) -> Round {
         if self.owes_ready_jobs() {
             self.owed_jobs();
-            return false;
+            return Round::AmongVisits;
         }
-        self.is_among_jobs = true;
         if !(self.fast_jobs() && self.urgent_jobs() && self.submitted_jobs()) {
-            return false;
+            return Round::AmongJobs;
         }
-        self.is_among_jobs = false;
-        self.ready_jobs()
+        if self.header().extra().is_none() || self.ready_jobs() {
+            Round::Complete
+        } else {
+            Round::AmongVisits
+        }
     }
 
     fn is_used_up(&mut self) -> bool {
@@ -281,8 +300,16 @@ impl Turn {
     /// Runs the fast lane dry. False when interrupted or used up.
     #[inline(always)]
     pub(in crate::task) fn fast_jobs(&mut self) -> bool {
+        // SAFETY: used within this function alone, which does not leave the task.
+        let header = unsafe { self.header_apart() };
+        // SAFETY: a turn is the runner of its task.
+        self.fast_jobs_of(unsafe { header.owner() })
+    }
+
+    #[inline(always)]
+    pub(super) fn fast_jobs_of(&mut self, owner: &Owner) -> bool {
         loop {
-            if self.owner().fast.get().is_null() {
+            if owner.fast.get().is_null() {
                 return !self.is_interrupted;
             }
             if !self.may_go_on() {
@@ -358,97 +385,10 @@ impl Turn {
         simulation.is_some_and(|simulation| simulation.begins(self.header()))
     }
 
-    /// One round of the submitted lane: the jobs present now. False when interrupted or used up.
-    #[inline(always)]
-    fn submitted_jobs(&mut self) -> bool {
-        if !self.owner().open.get() {
-            return true;
-        }
-        if self.is_signalled() {
-            return false;
-        }
-        let mark = self.header().inbox.mark_owner();
-        if self.header().capacity == 0 && !self.mailed_jobs() {
-            return false;
-        }
-        while self.owner().position.get().addr() != mark && mark > bits::LANE_EMPTY_MAX {
-            if !self.may_go_on() {
-                return false;
-            }
-            let position = self.owner().position.get();
-            // SAFETY: we are the runner and this is our position.
-            let node = unsafe { self.header().inbox.next_owner(position) };
-            if node.is_null() {
-                // A producer is between its two steps; going idle will wait for it.
-                return true;
-            }
-            self.advance(node);
-            self.submitted_job(node);
-            if !self.fast_jobs() {
-                return false;
-            }
-            if self.is_signalled() || !self.owner().open.get() {
-                self.is_interrupted = true;
-                return false;
-            }
-        }
-        true
-    }
-
     /// Whether a signal (stop, kill, urgent job) goes before the next job.
     #[inline(always)]
     pub(in crate::task) fn is_signalled(&self) -> bool {
         self.header().inbox.signals() & bits::SYSTEM != 0
-    }
-
-    #[inline(always)]
-    fn submitted_job(&mut self, node: *mut Node) {
-        self.consumed += 1;
-        if self.consumed >= DONE_PUBLISH_JOBS || self.header().capacity < 4 * DONE_PUBLISH_JOBS {
-            self.publish();
-        }
-        if self.call(node) == Flow::Again {
-            // The node stays as our position in the lane; the job moves on in a new one.
-            let moved = node::relocate(node);
-            self.keep_current(moved);
-        }
-    }
-
-    /// Moves to the next node of the submitted lane and frees the previous one.
-    #[inline(always)]
-    pub(crate) fn advance(&self, node: *mut Node) {
-        let owner = self.owner();
-        let before = owner.position.get();
-        owner.position.set(node.cast());
-        self.free_position(before);
-    }
-
-    #[inline(always)]
-    fn free_position(&self, position: *const crate::task::lane::node::Link) {
-        let inbox = &self.header().inbox;
-        if ptr::eq(position, inbox.stub()) {
-            inbox.leave_stub_owner();
-        } else {
-            // SAFETY: its link was seen, or the lane was left idle from it: no producer needs it.
-            unsafe { node::free(position.cast_mut().cast()) };
-        }
-    }
-
-    /// Jobs of a mailbox with another policy than «reject».
-    fn mailed_jobs(&mut self) -> bool {
-        for _ in 0..mail_len(self.header()) {
-            if !self.may_go_on() {
-                return false;
-            }
-            let Some(queued) = pop_mail(self.header()) else {
-                break;
-            };
-            self.run_node(queued.0);
-            if !self.fast_jobs() || self.is_signalled() || !self.owner().open.get() {
-                return false;
-            }
-        }
-        true
     }
 
     /// Publishes how many submissions were consumed.
