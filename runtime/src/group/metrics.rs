@@ -6,8 +6,9 @@ use hdrhistogram::Histogram;
 
 use super::class::Sampled;
 use super::Group;
-use crate::sync::Ordering;
+use crate::sync::{Arc, Ordering};
 use crate::task::{AnyTask, Phase};
+use crate::worker::Remote;
 
 /// Counters and latencies of a group at one moment.
 #[derive(Clone, Debug)]
@@ -188,10 +189,9 @@ impl Group {
     /// group. Cost: one search of the list of live tasks for each.
     pub fn long_turns(&self) -> Vec<TaskInfo> {
         let shared = self.shared();
-        let lasts = |worker: &&crate::worker::Remote| held_ns(worker, shared.now_ns()).is_some();
-        let running = |worker: &crate::worker::Remote| {
-            shared.registry.find(worker.running.load(Ordering::Acquire))
-        };
+        let lasts = |worker: &&Arc<Remote>| held_ns(worker, shared.now_ns()).is_some();
+        let running =
+            |worker: &Arc<Remote>| shared.registry.find(worker.running.load(Ordering::Acquire));
         let tasks = shared.workers.iter().filter(lasts).filter_map(running);
         tasks.map(|task| self.info(&task)).filter(|info| info.running_for.is_some()).collect()
     }
@@ -209,9 +209,8 @@ impl Group {
     fn info(&self, task: &AnyTask) -> TaskInfo {
         let shared = self.shared();
         let header = task.header();
-        let is_here = |worker: &crate::worker::Remote| {
-            std::ptr::eq(worker.running.load(Ordering::Acquire), header)
-        };
+        let is_here =
+            |worker: &Arc<Remote>| std::ptr::eq(worker.running.load(Ordering::Acquire), header);
         let age = |since| Duration::from_nanos(shared.now_ns().saturating_sub(since));
         let scheduled_ns = header.scheduled_ns.load(Ordering::Relaxed);
         let running_on = shared.workers.iter().position(is_here);
@@ -262,7 +261,7 @@ impl crate::group::GroupShared {
 }
 
 /// For how long the turn of a worker lasts, if the watchdog has seen it.
-fn held_ns(worker: &crate::worker::Remote, now_ns: u64) -> Option<u64> {
+fn held_ns(worker: &Remote, now_ns: u64) -> Option<u64> {
     if worker.running.load(Ordering::Acquire).is_null() {
         return None;
     }
@@ -270,7 +269,7 @@ fn held_ns(worker: &crate::worker::Remote, now_ns: u64) -> Option<u64> {
     Some(now_ns.saturating_sub(since_ns))
 }
 
-fn worker_metrics(worker: &crate::worker::Remote, now_ns: u64) -> WorkerMetrics {
+fn worker_metrics(worker: &Remote, now_ns: u64) -> WorkerMetrics {
     let stats = &worker.stats;
     WorkerMetrics {
         turns: stats.turns.get(),

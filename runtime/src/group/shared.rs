@@ -82,7 +82,7 @@ pub(crate) struct GroupShared {
     pub(crate) injector: Injector<TaskPtr>,
     /// Tasks of the system class: never behind others.
     pub(crate) system: Injector<TaskPtr>,
-    pub(crate) workers: Box<[Remote]>,
+    pub(crate) workers: Box<[Arc<Remote>]>,
     pub(crate) sleep: Sleep,
     pub(crate) timers: Timers,
     pub(crate) registry: Registry,
@@ -118,7 +118,7 @@ impl GroupShared {
         let shared = Self {
             injector: Injector::new(),
             system: Injector::new(),
-            workers: queues.iter().map(|queue| Remote::new(queue.stealer())).collect(),
+            workers: queues.iter().map(|queue| Arc::new(Remote::new(queue.stealer()))).collect(),
             sleep: Sleep::new(config.workers),
             timers: Timers::new(config.workers, clock.now_ns()),
             registry: Registry::new(),

@@ -81,6 +81,8 @@ impl Held {
 pub(crate) struct Local {
     pub(crate) group: Arc<GroupShared>,
     pub(crate) index: usize,
+    /// The part of it that siblings see, as `group` has it under `index`.
+    remote: Arc<Remote>,
     queue: Worker<TaskPtr>,
     slot_streak: Cell<u32>,
     /// Mailbox bytes counted and not yet added to the group's account.
@@ -119,9 +121,11 @@ pub(crate) unsafe fn current<'a>() -> Option<&'a Local> {
 impl Local {
     pub(crate) fn new(group: Arc<GroupShared>, index: usize, queue: Worker<TaskPtr>) -> Self {
         let seed = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(index as u64 + 1);
+        let remote = Arc::clone(&group.workers[index]);
         Self {
             group,
             index,
+            remote,
             queue,
             slot_streak: Cell::new(0),
             bytes: Cell::new(0),
@@ -149,8 +153,9 @@ impl Local {
         ptr::eq(&*self.group, group)
     }
 
+    #[inline(always)]
     pub(crate) fn shared(&self) -> &Remote {
-        &self.group.workers[self.index]
+        &self.remote
     }
 
     /// Queues a task that this worker has made ready: into the slot; the slot's former task goes to
@@ -273,7 +278,8 @@ impl Local {
     #[inline(always)]
     pub(crate) fn count_bytes(&self, bytes: i64) {
         let total = self.bytes.get() + bytes;
-        if total.abs() < MAILBOX_BYTES_FLUSH {
+        // From minus to plus the limit, as one comparison.
+        if total.wrapping_add(MAILBOX_BYTES_FLUSH) as u64 <= 2 * MAILBOX_BYTES_FLUSH as u64 {
             self.bytes.set(total);
         } else {
             self.bytes.set(0);
