@@ -96,6 +96,19 @@ impl<A: Actor> Address<A> {
         &self,
         message: P,
     ) -> Result<(), TellError<P>> {
+        match self.is_intercepted() {
+            true => self.tell_intercepted::<M, P, K>(message),
+            false => self.tell_plain::<P, K>(message),
+        }
+    }
+
+    /// Out of line, so that what sends is in line where there are no interceptors.
+    #[cold]
+    #[inline(never)]
+    fn tell_intercepted<M: Send + 'static, P: MessageFor<A, K> + Carry<M>, K: 'static>(
+        &self,
+        message: P,
+    ) -> Result<(), TellError<P>> {
         self.deliver::<M, P>(message, |message| self.tell_plain::<P, K>(message))
     }
 
