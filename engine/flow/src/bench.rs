@@ -1,4 +1,4 @@
-//! What the actions of flows share: effects, definitions, the bus.
+//! State shared by the actions of flows: effects, definitions, the bus.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::loops::Loops;
 use crate::model::Start;
 use crate::run::FlowPlan;
 
-/// What the actions of flows share.
+/// State shared by the actions of flows.
 pub(crate) struct Bench {
     pub(crate) io: Arc<dyn Io>,
     world: OnceLock<WeakWorld>,
@@ -177,7 +177,7 @@ impl Bench {
             .collect()
     }
 
-    /// What came of another flow.
+    /// The result of another flow.
     pub(crate) async fn result_of(&self, plan: PlanId) -> Result<Value, Fault> {
         let Some(world) = self.world() else {
             return Err(Fault::runtime("the world is being shut down"));

@@ -1,10 +1,10 @@
-//! The event bus of a world: who waits for events, and what an event begins.
+//! The event bus of a world: listeners, and flows that an event starts.
 //!
-//! The plans store who listens and what must correlate. The bus has an index of that in memory
-//! (`listeners.rs`), which it makes from the stored plans at a start, and when this world gets
-//! plans of another one. The plans that take an event keep it; an event that nobody waits for is
-//! counted and gone. Each world tells its own listeners, and the publisher asks all worlds that run
-//! flows to do so.
+//! The plans store listeners and correlations. The bus has an index of them in memory
+//! (`listeners.rs`), built from the stored plans at a start, and when this world gets plans of
+//! another one. The plans that take an event keep it; an event without a listener is counted and
+//! dropped. Each world notifies its own listeners, and the publisher asks all worlds that run flows
+//! to do so.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,27 +39,27 @@ use crate::scope::Stage;
 /// Plans that a start looks at at once.
 const PAGE: usize = 512;
 
-/// How often worlds that come and go are asked again.
+/// Maximum number of rounds of requests while worlds come and go.
 const PASSES_MAX: usize = 8;
 
-/// How long a world has to tell those who listen in it.
+/// Time limit of a world for notifying its listeners.
 const ANSWER: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// How long worlds have to come and go meanwhile.
+/// Pause between two rounds.
 const AGAIN: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// Who waits for events.
+/// The listeners of events.
 #[derive(Debug, Default)]
 pub(crate) struct Bus {
     listeners: Mutex<Listeners>,
     unheard: AtomicU64,
     /// Filters that could not be evaluated, once for each event.
     unclear: AtomicU64,
-    /// Who publishes before it is known who listens: nothing is waited for any more once that is.
+    /// Publishers that wait until the listeners are known.
     early: Mutex<Early>,
 }
 
-/// Those that wait until it is known who listens.
+/// Publishers that wait until the listeners are known.
 #[derive(Debug)]
 enum Early {
     Waiting(Vec<Completer<()>>),
@@ -72,15 +72,15 @@ impl Default for Early {
     }
 }
 
-/// What became of an event.
+/// Outcome of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Published {
     /// Steps that got it: those whose filter means it, and those that decide by more than the event
     /// whether it does. A step that had got it before counts again.
     pub delivered: usize,
-    /// How many of those decide themselves: by a variable, by a correlation, by what they have got so far,
-    /// or because an expression fails on this event (the history of their plan says so then).
+    /// Number of those that decide themselves: by a variable, a correlation, earlier events, or
+    /// because an expression fails on this event (the history of their plan then says so).
     pub undecided: usize,
     /// Plans that began with it.
     pub started: Vec<PlanId>,
@@ -275,7 +275,7 @@ impl Bus {
                 return !event.kind.starts_with(TYPES);
             }
             Strategy::Any { filters, .. } => filters.as_slice(),
-            // Those are collected.
+            // Those collect events.
             Strategy::All(_) => return false,
         };
         filters.iter().any(|filter| self.starts(definition, filter, event))

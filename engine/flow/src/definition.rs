@@ -20,7 +20,7 @@ pub struct Flow {
     definition: Arc<Definition>,
 }
 
-/// What a text says.
+/// The parsed content of a text.
 pub(crate) struct Definition {
     pub(crate) hash: String,
     pub(crate) source: Value,
@@ -45,7 +45,7 @@ pub(crate) struct Definition {
 #[derive(Clone, Debug)]
 pub(crate) struct Need {
     pub(crate) what: Needed,
-    /// Where it is asked for, without a message.
+    /// Place of the request, without a message.
     pub(crate) place: Problem,
 }
 
@@ -78,12 +78,12 @@ impl Flow {
         &self.definition.version
     }
 
-    /// What it is called, for people, if it says so.
+    /// Its title for people, if it has one.
     pub fn title(&self) -> Option<&str> {
         self.definition.title.as_deref()
     }
 
-    /// Which flow it is: `namespace/name:version`.
+    /// Its id: `namespace/name:version`.
     pub fn id(&self) -> String {
         format!("{}/{}:{}", self.namespace(), self.name(), self.version())
     }
@@ -114,9 +114,9 @@ impl Flow {
         tasks.map(|task| (task.pointer.as_str(), task.kind.name()))
     }
 
-    /// What a host with these effects lacks to run it, for instance an interpreter for a script or an
-    /// engine for a container, each with the place in the text that asks for it, and what to install;
-    /// nothing if it can run it. `path` is what people are told where the text is from.
+    /// Requirements that a host with these effects does not meet, for instance an interpreter for a
+    /// script or an engine for a container, each with its place in the text and a hint what to
+    /// install; `None` if all are met. `path` names the source of the text.
     pub fn unmet(&self, io: &dyn Io, path: &str) -> Option<Problems> {
         let unmet = self.definition.needs.iter().filter_map(|need| {
             let problem = match need.what {

@@ -42,7 +42,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     from_ms((date + time) * 1_000.0)
 }
 
-/// What is meant by a short form such as `5s`, `1h30m` or `10 minutes`.
+/// The ISO form of a short form such as `5s`, `1h30m` or `10 minutes`.
 fn suggested(text: &str) -> Option<String> {
     let mut seconds = 0.0;
     let mut rest = text.trim();

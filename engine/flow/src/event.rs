@@ -8,9 +8,10 @@ use serde_json::{Map, Value};
 
 use crate::text::nearest;
 
-/// An event as CloudEvents 1.0 describes it.
+/// An event of CloudEvents 1.0.
 ///
-/// It is written and read as the JSON of structured mode. Other modes are read by whoever has the headers.
+/// It is written and read as the JSON of structured mode. Other modes are read by the owner of the
+/// headers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CloudEvent {
@@ -19,27 +20,27 @@ pub struct CloudEvent {
     pub specversion: String,
     /// With the source it is unique.
     pub id: String,
-    /// Where it happened: a URI.
+    /// Its source: a URI.
     pub source: String,
-    /// What kind of event it is.
+    /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
     /// When it happened: a time of RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
-    /// What it is about.
+    /// Its subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// What the data is; JSON if nothing is said.
+    /// Content type of the data; JSON by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datacontenttype: Option<String>,
     /// The schema of the data: a URI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dataschema: Option<String>,
-    /// What it says.
+    /// Its data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
-    /// What it says, if that is no text, in base 64.
+    /// Its binary data in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_base64: Option<String>,
     /// Attributes of extensions.
@@ -130,7 +131,7 @@ impl CloudEvent {
         serde_json::to_value(self).unwrap_or(Value::Null)
     }
 
-    /// What tells it from all other events.
+    /// Its unique key.
     pub fn key(&self) -> String {
         format!("{} {}", self.source, self.id)
     }

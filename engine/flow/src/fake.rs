@@ -39,7 +39,7 @@ pub struct FakeIo {
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
-/// What a [`FakeIo`] was asked, with the key of the call.
+/// A recorded call of a [`FakeIo`], with its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Asked {
@@ -58,12 +58,12 @@ impl fmt::Debug for FakeIo {
 }
 
 impl FakeIo {
-    /// One that answers nothing.
+    /// A fake without answers.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What answers HTTP requests.
+    /// Sets the answers to HTTP requests.
     #[must_use]
     pub fn on_http(
         mut self,
@@ -73,7 +73,7 @@ impl FakeIo {
         self
     }
 
-    /// What answers for processes.
+    /// Sets the results of processes.
     #[must_use]
     pub fn on_process(
         mut self,
@@ -83,7 +83,7 @@ impl FakeIo {
         self
     }
 
-    /// What answers for containers; without it there is no engine for them.
+    /// Sets the results of containers; without it there is no container engine.
     #[must_use]
     pub fn on_container(
         mut self,
@@ -107,7 +107,7 @@ impl FakeIo {
         self
     }
 
-    /// What was asked so far.
+    /// The calls so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().clone()
     }

@@ -1,4 +1,4 @@
-//! What goes wrong in a flow, as the DSL describes it: a problem in the sense of RFC 7807.
+//! Faults of a flow, as the DSL describes them: problems in the sense of RFC 7807.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 /// The begin of the types that the specification names.
 const STANDARD: &str = "https://serverlessworkflow.io/spec/1.0.0/errors/";
 
-/// How older texts of the specification, and its conformance kit, write the same begin.
+/// Prefixes of the same types in older texts of the specification, and in its conformance kit.
 const ALIASES: [&str; 3] = [
     "https://serverlessworkflow.io/dsl/errors/types/",
     "https://serverlessworkflow.io.io/dsl/errors/types/",
@@ -27,10 +27,10 @@ pub struct Fault {
     /// itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
-    /// What kind of error it is, for people.
+    /// Title of its type, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What happened this time.
+    /// Details of this fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }

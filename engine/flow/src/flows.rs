@@ -50,7 +50,7 @@ pub struct FlowEntry {
 }
 
 impl FlowEntry {
-    /// Which flow it is: `namespace/name:version`.
+    /// Its id: `namespace/name:version`.
     pub fn id(&self) -> String {
         format!("{}/{}:{}", self.namespace, self.name, self.version)
     }
@@ -72,7 +72,7 @@ pub enum FlowError {
     /// It cannot run here.
     #[error("{flow} cannot run here: {problem}")]
     Unable {
-        /// Which.
+        /// The flow.
         flow: String,
         /// Why.
         problem: String,
@@ -116,11 +116,11 @@ impl WithFlows for WorldBuilder {
     }
 }
 
-/// What came of a flow's plan.
+/// The result of a flow's plan.
 ///
 /// # Errors
 ///
-/// It has faulted, was ended, or is not over.
+/// It has faulted, was cancelled, or is not over.
 pub fn result(view: &PlanView) -> Result<Value, FlowError> {
     let output: TaskOutput = view.output::<FlowPlan>()?;
     match output.outcome {
@@ -196,12 +196,13 @@ impl Flows {
         Ok(Self { world: world.clone(), bench: Arc::clone(&plan.bench) })
     }
 
-    /// Adds a definition, so that it can be started; one that is there already is left as it is. It is
-    /// durable when this is done, and stays for the plans that began with it, whatever versions follow.
+    /// Adds a definition, so that it can be started; an existing one stays unchanged. It is durable
+    /// when this returns, and stays for the plans that began with it, regardless of later versions.
     ///
     /// # Errors
     ///
-    /// The same version has another content, it needs what this host has not, or the store failed.
+    /// The same version has another content, the host does not meet its requirements, or the store
+    /// failed.
     pub async fn add(&self, flow: &Flow) -> Result<FlowEntry, FlowError> {
         self.check(flow)?;
         let entry = FlowEntry {
@@ -286,7 +287,7 @@ impl Flows {
         }
     }
 
-    /// Starts a flow that was added. What comes back ends when its plan is durable.
+    /// Starts a flow that was added. The returned future ends when its plan is durable.
     pub fn start(&self, flow: &Flow, input: Value) -> Triggering {
         self.start_with(flow, input, TriggerOptions::new())
     }
@@ -355,8 +356,8 @@ impl Flows {
         Ok(())
     }
 
-    /// The plans of a flow that are not over, with the version that each keeps, the oldest first: what a
-    /// new version will run beside.
+    /// The plans of a flow that are not over, with the version of each, the oldest first: a new
+    /// version runs beside them.
     ///
     /// # Errors
     ///
@@ -411,13 +412,13 @@ impl Flows {
         found.ok_or_else(|| FlowError::Unknown(format!("{namespace}/{name}:{version}")))
     }
 
-    /// Delivers an event to the tasks that wait for it, and starts the flows that begin with it. It is
-    /// durable with all of them when this is done. The same event again (by source and id) changes
-    /// nothing for who has got it.
+    /// Delivers an event to its listening tasks, and starts the flows that begin with it. It is
+    /// durable with all of them when this returns. The same event again (by source and id) changes
+    /// nothing for tasks that have got it.
     ///
     /// # Errors
     ///
-    /// Somebody who waits could not be told: publish it again.
+    /// A listener could not be notified: publish the event again.
     pub async fn publish(&self, event: CloudEvent) -> Result<Published, FlowError> {
         self.bench.publish(event).await
     }
@@ -434,11 +435,12 @@ impl Flows {
         Ok(())
     }
 
-    /// Publishes what happens to flows and their tasks, from now on and as long as what comes back is kept:
-    /// the life-cycle events of the DSL, such as `io.serverlessworkflow.workflow.completed.v1`. Flows can
-    /// listen for them by their types; whoever listens to all events does not hear them.
+    /// Publishes the events of flows and their tasks, from now on and while the returned value is
+    /// kept: the life-cycle events of the DSL, such as
+    /// `io.serverlessworkflow.workflow.completed.v1`. Flows can listen for them by their types; a
+    /// listener for all events does not get them.
     ///
-    /// Cost: what [`World::watch`] costs, and a look at the plan for each task that begins or ends.
+    /// Cost: that of [`World::watch`], and a look at the plan for each task that begins or ends.
     pub fn publish_life_cycle(&self) -> crate::life::LifeCycle {
         crate::life::publish(&self.world, Arc::clone(&self.bench))
     }
@@ -453,9 +455,9 @@ impl Flows {
         self.bench.bus.unheard()
     }
 
-    /// How often an expression of an event filter could not be evaluated on an event, since the start of
-    /// the world: that event counts as not meant. The history of the plan that listens says which filter
-    /// and why; of a flow that events start, the log does.
+    /// Number of failed evaluations of event filters since the start of the world; such an event
+    /// does not match. The history of the listening plan names the filter and the reason; for a
+    /// flow started by events the log does.
     pub fn unclear(&self) -> u64 {
         self.bench.bus.unclear()
     }

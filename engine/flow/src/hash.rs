@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-/// FNV-1a with 128 bits over the canonical text: the fields of objects are in the order of their names.
-/// It tells contents apart, and protects against nobody: what is stored under a hash is compared.
+/// FNV-1a with 128 bits over the canonical text: the fields of objects are in the order of their
+/// names. It distinguishes contents and is not secure: content stored under a hash is compared.
 pub(crate) fn of(value: &Value) -> String {
     let mut hash = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128;
     let mut feed = |bytes: &[u8]| {

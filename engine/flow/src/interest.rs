@@ -45,7 +45,7 @@ pub(super) struct Interests {
 struct Interest {
     /// Attributes with the values that they must have.
     fixed: Vec<(String, Pattern)>,
-    /// What the data must have.
+    /// Pattern of the data.
     data: Option<Pattern>,
     /// Expressions that see nothing but an attribute.
     tests: Vec<(String, Arc<Program>)>,
@@ -92,7 +92,7 @@ impl Interests {
         Self { filters }
     }
 
-    /// How many filters there are.
+    /// Number of filters.
     pub(super) fn len(&self) -> usize {
         self.filters.len()
     }
@@ -178,8 +178,8 @@ impl Interest {
     }
 }
 
-/// What an event correlates by, as the task finds it: from its attributes, or else from its data.
-/// Nothing if it cannot be evaluated: the task says in its history why.
+/// Correlation value of an event, as the task finds it: from its attributes, or else from its data.
+/// `None` if it cannot be evaluated: the history of the task then has the reason.
 fn correlation(program: &Program, event: &CloudEvent, fields: &Value) -> Option<Value> {
     let of_event = program.run(fields, &[], 0.0);
     match of_event {

@@ -1,8 +1,8 @@
-//! What flows do outside, behind a trait: HTTP calls, processes, resources, secrets.
+//! Input and output of flows, behind a trait: HTTP calls, processes, resources, secrets.
 //!
-//! The engine contains no HTTP client and starts no process. Whoever embeds it, or the binary, gives an
-//! [`Io`]; tests give a [`FakeIo`]. An implementation needs no clock: a call that is to end early is told
-//! by [`IoCall`].
+//! The engine contains no HTTP client and starts no process. The embedding program, or the binary,
+//! provides an [`Io`]; tests use a [`FakeIo`]. An implementation needs no clock: [`IoCall`] asks a
+//! call to end early.
 
 use std::fmt;
 use std::time::Duration;
@@ -35,14 +35,14 @@ pub trait Io: Send + Sync + fmt::Debug + 'static {
     /// It could not be started.
     fn process_detached(&self, process: &Process, call: &IoCall<'_>) -> Result<(), IoError>;
 
-    /// Runs a container and waits for its end. An exit code that means failure is no error here. When it is
-    /// called again with the same [`IoCall::key`], what is left of the former container is removed first:
-    /// there are never two.
+    /// Runs a container and waits for its end. An exit code that means failure is no error here.
+    /// When it is called again with the same [`IoCall::key`], the former container is removed
+    /// first: there are never two.
     ///
     /// # Errors
     ///
-    /// As [`Io::process`]; and its image or the engine of containers is not there. One that does not
-    /// implement it has no containers.
+    /// As [`Io::process`]; also a missing image or container engine. The default implementation has
+    /// no containers.
     fn container(
         &self,
         container: &Container,
@@ -84,17 +84,17 @@ pub trait Io: Send + Sync + fmt::Debug + 'static {
     /// There is none, or it may not be read.
     fn resource(&self, uri: &str, call: &IoCall<'_>) -> Result<Vec<u8>, IoError>;
 
-    /// A secret by its name: a text, or an object such as `{"username": …, "password": …}`; nothing if
-    /// there is none. It is asked for at each use and never stored.
+    /// A secret by its name: a text, or an object such as `{"username": …, "password": …}`; `None`
+    /// if there is none. It is read at each use and never stored.
     ///
     /// # Errors
     ///
-    /// The place where secrets are kept cannot be read.
+    /// The place of the secrets cannot be read.
     fn secret(&self, name: &str) -> Result<Option<Value>, IoError>;
 }
 
-/// What an [`Io`] without containers says.
-const NO_CONTAINERS: &str = "containers cannot be run here: what flows do outside knows no engine";
+/// Error of an [`Io`] without containers.
+const NO_CONTAINERS: &str = "containers cannot be run here: there is no container engine";
 
 /// The longest answer to an HTTP request, in bytes: it becomes part of a step's output, which has the
 /// same limit.
@@ -103,12 +103,12 @@ pub const HTTP_BODY_MAX: usize = turnwheel_engine::limits::PAYLOAD_BYTES_MAX;
 /// The most that a process may write to each of its outputs, in bytes, likewise.
 pub const PROCESS_OUTPUT_MAX: usize = turnwheel_engine::limits::PAYLOAD_BYTES_MAX;
 
-/// What a call of an [`Io`] is told besides what to do.
+/// Context of a call of an [`Io`].
 pub struct IoCall<'a> {
     /// The same for each attempt of this call and for no other: a service that takes idempotency keys
     /// gets it.
     pub key: &'a str,
-    /// How long it may take, if that is limited.
+    /// Time limit, if there is one.
     pub limit: Option<Duration>,
     /// W3C trace context of the flow, as the header `traceparent` has it, if there is one.
     pub trace: Option<&'a str>,
@@ -149,7 +149,7 @@ pub struct HttpRequest {
     pub uri: String,
     /// Names as they were given. Authentication other than `digest` is among them.
     pub headers: Vec<(String, String)>,
-    /// What is sent.
+    /// The body.
     pub body: Option<Vec<u8>>,
     /// Whether redirections are followed. Credentials must not follow to another origin.
     pub follows_redirects: bool,
@@ -189,9 +189,9 @@ impl HttpResponse {
 /// A process.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Process {
-    /// What is run.
+    /// The program.
     pub program: Program,
-    /// What it is given as `$1`, `$2` and so on, or as `argv` after the script.
+    /// Arguments: `$1`, `$2` and so on, or `argv` after the script.
     pub arguments: Vec<String>,
     /// Variables besides those that the flow's host lets through.
     pub environment: Vec<(String, String)>,
@@ -206,7 +206,7 @@ impl fmt::Debug for Process {
     }
 }
 
-/// What a process runs.
+/// Program of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Program {
@@ -214,7 +214,7 @@ pub enum Program {
     Shell(String),
     /// A script for an interpreter.
     Script {
-        /// Which.
+        /// The language.
         language: ScriptLanguage,
         /// Its text.
         code: String,
@@ -248,12 +248,13 @@ impl ScriptLanguage {
 pub struct Container {
     /// The image that it is made of, such as `alpine:3.20`.
     pub image: String,
-    /// What it is called: letters, digits, `_`, `.` and `-`. Without a name in the flow it is made of the
-    /// flow's name, the plan, the task and the step, and no other container has it.
+    /// Its name: letters, digits, `_`, `.` and `-`. Without a name in the flow it is made of the
+    /// flow's name, the plan, the task and the step, and is unique.
     pub name: String,
     /// A command line for the image's shell, in place of what the image runs by itself.
     pub command: Option<String>,
-    /// What the command is given as `$1`, `$2` and so on; without a command, what the image's own is given.
+    /// Arguments of the command: `$1`, `$2` and so on; without a command, arguments of the image's
+    /// own.
     pub arguments: Vec<String>,
     /// Ports of the host, and the ports of the container that they lead to.
     pub ports: Vec<(String, String)>,
@@ -288,29 +289,29 @@ pub enum PullPolicy {
     IfNotPresent,
     /// Each time.
     Always,
-    /// Never: it is an error if the host does not have it.
+    /// Never: an image missing on the host is an error.
     Never,
 }
 
-/// What becomes of a container that has ended, whatever its end was.
+/// Treatment of an ended container, for every kind of end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cleanup {
     /// It stays until somebody removes it.
     #[default]
     Never,
-    /// It is deleted at once.
+    /// Deleted at once.
     Always,
-    /// It is deleted so long after its end.
+    /// Deleted so long after its end.
     After(Duration),
 }
 
-/// How a process has ended.
+/// Result of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessResult {
     /// Its exit code; 128 and the number of the signal if one has ended it.
     pub code: i32,
-    /// What it wrote, as text; what is not UTF-8 is replaced.
+    /// Its standard output as text; invalid UTF-8 is replaced.
     pub stdout: String,
     /// The same for errors.
     pub stderr: String,
@@ -320,13 +321,13 @@ pub struct ProcessResult {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct IoError {
-    /// What kind of trouble.
+    /// Kind of the error.
     pub kind: IoErrorKind,
-    /// What happened, where, for people. Secrets must not be in it.
+    /// Description and place, for people. It must not contain secrets.
     pub message: String,
 }
 
-/// What kind of trouble a call outside had.
+/// Kind of an error of an outside call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IoErrorKind {
@@ -338,9 +339,9 @@ pub enum IoErrorKind {
     Cancelled,
     /// More came than may.
     TooLarge,
-    /// It is not there.
+    /// Missing.
     NotFound,
-    /// It is not allowed here.
+    /// Not allowed here.
     Forbidden,
     /// This host cannot do it at all.
     Unsupported,

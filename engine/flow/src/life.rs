@@ -1,12 +1,13 @@
-//! Life-cycle events: what happens to flows and their tasks, as the DSL describes it for others.
+//! Life-cycle events of flows and their tasks, as the DSL describes them.
 //!
-//! They are made of what is durable, after it is, and published as all events are: other flows can listen
-//! for them, by their types. Whoever listens to all events does not hear them: what it did would be heard
-//! again without end. An event that is made again, by another world or after a crash, has the same id.
+//! They are made from durable happenings, and published as all events are: other flows can listen
+//! for them, by their types. A listener for all events does not get them: its own life-cycle events
+//! would cause further ones without end. An event that is made again, by another world or after a
+//! crash, has the same id.
 //!
-//! A task is retried when the tasks of a `try` begin once more: the first of them says so in its input. A
-//! workflow correlates events while one of its tasks listens: from the first time that it waits until it
-//! has what it listens for.
+//! A retry of a task is the repeated begin of the tasks of a `try`: the first of them has a mark in
+//! its input. A workflow correlates events while one of its tasks listens: from its first wait
+//! until it has its events.
 
 use std::collections::HashSet;
 
@@ -30,7 +31,7 @@ pub(crate) const TYPES: &str = "io.serverlessworkflow.";
 /// Tasks that listen and do not wait yet; of further ones it is not told when they begin to.
 const BEGINNING_MAX: usize = 10_000;
 
-/// What is kept between one thing that happened and the next.
+/// State kept between two happenings.
 #[derive(Default)]
 struct Seen {
     view: Option<PlanView>,

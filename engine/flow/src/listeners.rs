@@ -1,9 +1,9 @@
-//! Index of the steps that listen for events: by the type of the event, then by what it correlates
-//! by.
+//! Index of the steps that listen for events: by the type of the event, then by the correlation
+//! value.
 //!
-//! The steps of one task of a definition share its compiled filters, so that an event is compared
-//! with them once, however many plans listen. A step whose plan has said what must correlate is
-//! found by that value. What is compared needs no lock; looking up does.
+//! The steps of one task of a definition share its compiled filters, so an event is compared with
+//! them once, regardless of the number of listening plans. A step whose plan has set a correlation
+//! value is found by that value. Comparing needs no lock; look-ups do.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

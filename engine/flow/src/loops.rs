@@ -1,6 +1,6 @@
-//! The items of loops that are under way, so that a round does not evaluate their list again.
+//! The items of active loops, so that a round does not evaluate their list again.
 //!
-//! They are kept in memory only: what they are made of is in the store, and the same each time.
+//! They are kept in memory only: their inputs are in the store, and give the same list each time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl Loops {
             return;
         }
         while kept.by_step.len() >= LOOPS_MAX || kept.items + items.len() > ITEMS_MAX {
-            // Whoever still asks for it evaluates it again; of a cancelled plan nobody does.
+            // An active plan evaluates it again; a cancelled plan does not need it.
             let Some(old) = kept.by_step.keys().next().copied() else { break };
             if let Some(old) = kept.by_step.remove(&old) {
                 kept.items -= old.len();

@@ -33,7 +33,7 @@ pub(crate) struct Task {
     pub(crate) is_of_extension: bool,
 }
 
-/// What a task does.
+/// Kind of a task.
 #[derive(Debug)]
 pub(crate) enum Kind {
     Do(Block),
@@ -60,7 +60,7 @@ impl Kind {
         matches!(self, Self::Http(_) | Self::OpenApi(_) | Self::Process(_) | Self::Container(_))
     }
 
-    /// What the DSL calls it.
+    /// Its name in the DSL.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Do(_) => "do",
@@ -94,7 +94,7 @@ impl Kind {
         all.into_iter().flatten().collect()
     }
 
-    /// What an extension calls it.
+    /// Its name in extensions.
     pub(crate) fn extended_as(&self) -> &'static str {
         match self {
             Self::Do(_) | Self::Fork { .. } => "composite",
@@ -103,14 +103,14 @@ impl Kind {
     }
 }
 
-/// What is done to data on its way.
+/// Transformations of data on its way.
 #[derive(Debug, Default)]
 pub(crate) struct Transform {
     pub(crate) schema: Option<Schema>,
     pub(crate) with: Option<Template>,
 }
 
-/// Where a flow goes on.
+/// Next task of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Directive {
@@ -188,7 +188,7 @@ pub(crate) struct Listen {
     pub(crate) each: Option<ForEach>,
 }
 
-/// How events are handed on.
+/// Form in which events are passed on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ReadAs {
     #[default]
@@ -206,7 +206,7 @@ pub(crate) struct ForEach {
     pub(crate) export: Transform,
 }
 
-/// Which events are waited for.
+/// Events to wait for.
 #[derive(Debug)]
 pub(crate) enum Strategy {
     One(Filter),
@@ -221,7 +221,7 @@ pub(crate) enum Until {
     Events(Box<Strategy>),
 }
 
-/// Which events are meant.
+/// Filter of events.
 #[derive(Debug)]
 pub(crate) struct Filter {
     pub(crate) with: Vec<(String, Template)>,
@@ -262,7 +262,7 @@ pub(crate) struct OpenApi {
     pub(crate) redirects: bool,
 }
 
-/// What of an HTTP answer is the output.
+/// Part of an HTTP answer that is the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum HttpOutput {
     #[default]
@@ -271,7 +271,7 @@ pub(crate) enum HttpOutput {
     Response,
 }
 
-/// How a call shows who makes it.
+/// Authentication of a call.
 #[derive(Clone, Debug)]
 pub(crate) struct Authentication {
     pub(crate) scheme: Scheme,
@@ -287,7 +287,7 @@ pub(crate) enum Scheme {
     Oidc,
 }
 
-/// Where the properties of an authentication are.
+/// Location of the properties of an authentication.
 #[derive(Clone, Debug)]
 pub(crate) enum Properties {
     Written(Template),
@@ -320,7 +320,7 @@ pub(crate) struct ContainerRun {
     pub(crate) returns: Returns,
 }
 
-/// What becomes of a container that has ended.
+/// Treatment of an ended container.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Lifetime {
     #[default]
@@ -341,7 +341,7 @@ pub(crate) enum Code {
     Source(Endpoint),
 }
 
-/// What of a process is the output.
+/// Part of a process result that is the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Returns {
     #[default]

@@ -1,4 +1,4 @@
-//! JSON Schema, as much of it as flows use. What is not known is refused when a schema is read.
+//! The part of JSON Schema that flows use. Unknown parts are refused when a schema is read.
 
 use serde_json::{Map, Value};
 
@@ -57,7 +57,7 @@ const NOTES: [&str; 14] = [
     "writeOnly",
 ];
 
-/// How deep references may lead.
+/// Maximum depth of references.
 const DEPTH_MAX: usize = 64;
 
 /// A schema that was checked.
@@ -71,7 +71,7 @@ impl Schema {
         Ok(Self(schema.clone()))
     }
 
-    /// What is wrong with a value: the first thing, with its place as a JSON pointer.
+    /// The first error of a value, with its place as a JSON pointer.
     pub(crate) fn validate(&self, value: &Value) -> Result<(), String> {
         self.valid(&self.0, value, "", 0)
     }
@@ -237,7 +237,7 @@ fn matches(pattern: &str, text: &str) -> bool {
     regex_lite::Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(text))
 }
 
-/// What a schema says of a value itself.
+/// The keywords of a schema about a value itself.
 fn own(schema: &Map<String, Value>, value: &Value) -> Result<(), String> {
     if let Some(wanted) = schema.get("type") {
         let is_of = |name: &Value| name.as_str().is_some_and(|name| is_a(value, name));

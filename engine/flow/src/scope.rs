@@ -1,6 +1,6 @@
 //! The variables of expressions: which there are at which place.
 
-/// Where an expression stands. The specification says which variables are known where.
+/// Place of an expression. The specification lists the variables of each place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// `input.from` of a workflow.
@@ -9,9 +9,10 @@ pub(crate) enum Stage {
     WorkflowOutput,
     /// `if` of a task, and `when` of an extension.
     Condition,
-    /// `input.from` of a task. What calls and processes get is not stored, so they may use secrets.
+    /// `input.from` of a task. Inputs of calls and processes are not stored, so they may use
+    /// secrets.
     Input { is_effect: bool },
-    /// What a task says it does, likewise.
+    /// Properties of a task, likewise.
     Definition { is_effect: bool },
     /// `output.as` of a task.
     Output,

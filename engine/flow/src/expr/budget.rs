@@ -16,7 +16,7 @@ pub(super) const STEPS_MAX: u64 = if cfg!(test) { 100_000 } else { 5_000_000 };
 /// Bytes of a text, or elements with all inside them, that a value may have.
 pub(super) const SIZE_MAX: usize = 4 << 20;
 
-/// How deep values may be nested: no deeper than JSON that is read.
+/// Maximum depth of values: the same as that of JSON that is read.
 pub(super) const DEPTH_MAX: usize = 100;
 
 /// Bytes of stack that an evaluation may use.
@@ -25,8 +25,8 @@ pub(super) const STACK_MAX: usize = 3 << 20;
 /// Bits of an integer.
 const INTEGER_BITS_MAX: u64 = 8_192;
 
-/// Elements that are looked at for one step. An element takes some 40 bytes: what one evaluation can
-/// make is below a gigabyte, were all of it kept.
+/// Elements visited for one step. An element takes some 40 bytes, so the values of one evaluation
+/// stay below a gigabyte even if all of them are kept.
 const ELEMENTS_PER_STEP: usize = 4;
 
 /// Bytes of a text that are looked at for one step.
@@ -80,7 +80,7 @@ impl<'a> Budget<'a> {
         *self.denied.borrow_mut() = Some(secret);
     }
 
-    /// Which limit was passed.
+    /// The exceeded limit.
     pub(super) fn tripped(&self) -> Option<&'static str> {
         self.tripped.get()
     }
@@ -144,7 +144,7 @@ fn stack_now() -> usize {
     std::ptr::from_ref(&here) as usize
 }
 
-/// What a value weighs: room that is left for it, and the bytes of its texts.
+/// Weight of a value: its remaining room, and the bytes of its texts.
 struct Weight {
     room: usize,
     bytes: usize,

@@ -1,9 +1,9 @@
-//! What keeps expressions within limits: natives that count, put into a program before it is compiled.
+//! Limits of expressions: counting natives, inserted into a program before it is compiled.
 //!
-//! Everything that can repeat something passes one of them: each call of a definition, each element of an
-//! array that is made, each number of a range. What can grow something is looked at when it has grown. An
-//! expression that is over its limits is halted, which no `try` catches. Nothing is known of the clock, so
-//! that the same expression has the same end everywhere.
+//! Every repetition passes one of them: each call of a definition, each element of a new array,
+//! each number of a range. Values that can grow are checked after they have grown. An expression
+//! that exceeds its limits is halted, which no `try` catches. The clock is not used, so that the
+//! same expression has the same end everywhere.
 
 use jaq_core::box_iter::box_once;
 use jaq_core::load::lex::StrPart;
@@ -17,7 +17,7 @@ use super::budget::SIZE_MAX;
 pub(super) use super::budget::{Budget, Limited, DEPTH_MAX, STACK_MAX};
 use super::{numbers, regex, secrets, update};
 
-/// How deep the terms of an expression may be nested.
+/// Maximum depth of the terms of an expression.
 pub(super) const TERMS_MAX: usize = 256;
 
 /// The exit code of what is halted; which limit it was is in [`Budget::tripped`].

@@ -36,7 +36,7 @@ pub(crate) use template::{as_text, has_expression, strip, unclosed, Template};
 /// Bytes that the text of an expression may have.
 const TEXT_MAX: usize = 16 << 10;
 
-/// How deep brackets in it may be nested.
+/// Maximum depth of its brackets.
 const BRACKETS_MAX: usize = 200;
 
 /// Stack for parser and compiler, which are recursive: memory is used as far as it is touched.
@@ -76,7 +76,7 @@ pub(crate) struct NoProgram {
 /// Why an expression has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// What went wrong.
+    /// The error.
     Problem(String),
     /// It asks for a secret that the flow does not declare; an empty name if it declares none at
     /// all.
@@ -189,7 +189,7 @@ fn compile(text: &str, variables: &[&str]) -> Result<Program, NoProgram> {
     let known = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
     // The definitions of `range` with fewer arguments use the native one.
     let known = known.filter(|def| def.name == "range" || !limit::is_foreign(def.name));
-    // Those that come later are meant where both are there.
+    // Later definitions win where both exist.
     let known = known.chain(own);
     let known: Result<Vec<_>, _> = known.map(|def| limit::def(def, 0)).collect();
     let defs = known.map_err(deep)?.into_iter().chain([main]);
@@ -213,7 +213,7 @@ fn compile(text: &str, variables: &[&str]) -> Result<Program, NoProgram> {
     }
 }
 
-/// What is wrong with a text that cannot be parsed.
+/// The error of a text that cannot be parsed.
 fn malformed(text: &str, errors: load::Errors<&str, ()>) -> NoProgram {
     let first = errors.into_iter().next().map(|(_, error)| error);
     let (message, part) = match first {
@@ -260,7 +260,7 @@ fn undefined(
     NoProgram { message, at: position(text, name) }
 }
 
-/// Where a part of the text begins; its begin if it is no part of it.
+/// Position of a part of the text; 0 if it is no part of it.
 fn position(text: &str, part: &str) -> usize {
     let offset = (part.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
     if offset <= text.len() {
@@ -318,9 +318,8 @@ fn to_json(value: &Val, depth: usize) -> Result<Value, String> {
     })
 }
 
-/// What JSON cannot say becomes what it can say, as in jq: no number is `null`, an infinite one
-/// the largest
-/// that there is, a large one a float.
+/// Numbers that JSON cannot express are replaced, as in jq: NaN by `null`, an infinite one by the
+/// largest number, a large one by a float.
 fn number_to_json(number: &Num) -> Value {
     let float = |number: f64| {
         let is_whole = number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0;

@@ -1,8 +1,7 @@
-//! Numbers as jq 1.7 has them: what cannot be computed or read is an error that can be caught.
+//! Numbers as in jq 1.7: failed computations and parses are errors that can be caught.
 //!
 //! jaq divides by zero to an infinity, takes the remainder of fractions, and reads the valid begin
-//! of a
-//! text as JSON. Each of these would go on as a wrong value, or as `null`.
+//! of a text as JSON. Each of these would continue with a wrong value, or with `null`.
 
 use jaq_core::box_iter::box_once;
 use jaq_core::load::parse::{BinaryOp, Term};
@@ -55,7 +54,7 @@ pub(super) fn natives() -> Vec<Fun<Limited>> {
     ]
 }
 
-/// What they stand for, which jaq has in another way.
+/// Whether the name is a native of jaq that is replaced here.
 pub(super) fn is_replaced(name: &str) -> bool {
     matches!(name, "tonumber" | "fromjson" | "infinite" | "nan")
 }
@@ -140,7 +139,7 @@ fn to_number(value: Val) -> Result<Val, Error<Val>> {
     }
 }
 
-/// Reads JSON; what is nested too deep for the stack is an error of the reader.
+/// Reads JSON; too deeply nested text is an error of the reader.
 fn from_json(value: Val) -> Result<Val, Error<Val>> {
     let (Val::BStr(text) | Val::TStr(text)) = &value else {
         return Err(Error::str(format_args!("{} cannot be parsed as JSON", shown(&value))));

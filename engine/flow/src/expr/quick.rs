@@ -20,8 +20,8 @@ impl Drop for Ends {
     }
 }
 
-/// Runs code that evaluates expressions; nothing if they take longer than a moment. What the code
-/// has changed then is to be forgotten.
+/// Runs code that evaluates expressions; `None` if they take longer than a moment. Changes made by
+/// the code must then be dropped.
 pub(crate) fn quickly<T>(code: impl FnOnce() -> T) -> Option<T> {
     LEFT.set(Some(STEPS));
     let _ends = Ends;
@@ -54,7 +54,7 @@ mod tests {
         assert_eq!(quickly(&short), Some(Ok(json!(10))));
         assert_eq!(quickly(|| (short(), long())), None, "all expressions of a turn count together");
         assert_eq!(long(), Ok(json!(30_000)), "elsewhere it may take its time");
-        // Whatever the flow does with the error of a long one, the turn is done again.
+        // The turn is repeated, even if the flow catches the error of a long expression.
         assert_eq!(quickly(|| long().unwrap_or_default()), None);
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn natives() -> Vec<Fun<Limited>> {
     ]
 }
 
-/// What they stand for, which jaq has without limits.
+/// Whether the name is a native of jaq that is replaced here, for lack of limits.
 pub(super) fn is_replaced(name: &str) -> bool {
     matches!(name, "matches" | "split_matches" | "split_")
 }
@@ -271,7 +271,7 @@ struct Matches<'a, 'b> {
     elements: usize,
 }
 
-/// What is left to do while a thread follows states that read nothing.
+/// Open work while a thread follows states that read nothing.
 enum Todo {
     Visit(StateID),
     Restore { slot: usize, place: usize },

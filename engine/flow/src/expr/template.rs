@@ -24,7 +24,7 @@ pub(crate) enum Template {
 pub(crate) enum Piece {
     /// As it is.
     Fixed(String),
-    /// What an expression gives, as text.
+    /// The value of an expression, as text.
     Expression(String),
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn strip(text: &str) -> Option<&str> {
     (end + 1 == inner.len()).then(|| inner[..end].trim())
 }
 
-/// Where an expression begins in a text that nothing closes: a bracket or a quote in it has no
+/// Position of an expression in a text that is not closed: a bracket or a quote in it has no
 /// partner.
 pub(crate) fn unclosed(text: &str) -> Option<usize> {
     let trimmed = text.trim();
@@ -199,7 +199,7 @@ fn pieces(text: &str) -> Vec<Piece> {
     pieces
 }
 
-/// Where the brace is that closes an expression: braces in it, and in its texts, are not.
+/// Position of the brace that closes an expression: braces in it, and in its texts, do not.
 fn closing(inner: &str) -> Option<usize> {
     let mut depth = 0_usize;
     let mut texts: Vec<usize> = Vec::new();

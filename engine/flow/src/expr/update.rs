@@ -20,7 +20,7 @@ const PADDING_MAX: usize = 100_000;
 
 /// A path whose keys are known, after an iteration perhaps.
 struct Known<'s> {
-    /// What is iterated over, if something is.
+    /// The iterated term, if there is one.
     before: Option<Term<&'s str>>,
     /// An array of keys.
     keys: Term<&'s str>,
@@ -98,7 +98,7 @@ pub(super) fn sliced<'s>(inner: Box<Term<&'s str>>, parts: Parts<'s>) -> Term<&'
         Part::Range(None, None) | Part::Index(_) => false,
         Part::Range(from, to) => is_fixed(from) && is_fixed(to),
     };
-    // What comes after a slice sees another value: its keys must be fixed, too.
+    // The part after a slice sees another value: its keys must be fixed, too.
     let Some(at) = parts.iter().position(is_slice).filter(|at| at + 1 == parts.len()) else {
         return Term::Path(inner, Path(parts));
     };
@@ -160,7 +160,7 @@ fn place(number: &Num, length: usize) -> Result<usize, Error<Val>> {
     }
 }
 
-/// A value without what is at a path; what is not there is not missed.
+/// A value without the part at a path; a missing part is no error.
 pub(super) fn delete(value: Val, path: &[Val]) -> Val {
     let Some((key, rest)) = path.split_first() else { return Val::Null };
     match (value, key) {

@@ -12,8 +12,8 @@ const WAY_MAX: usize = 10;
 impl Reader<'_> {
     /// Tells functions that surely call themselves. `first` is the task of the first of these fields.
     pub(super) fn endless_functions(&mut self, fields: &[(String, Place, Node)], first: TaskId) {
-        // Each function surely calls one other at most, so the calls from one are a path. Which one has
-        // passed a function is kept: a path that comes to its own way has found a circle.
+        // Each function surely calls at most one other, so the calls from one are a path. The pass
+        // that visited a function is stored: a path that meets its own pass has found a cycle.
         let mut passed: HashMap<TaskId, usize> = HashMap::new();
         for start in 0..fields.len() {
             let mut path = vec![first + start];

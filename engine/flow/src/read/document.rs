@@ -29,7 +29,7 @@ const USE: [&str; 8] = [
 const DOCUMENT: [&str; 8] =
     ["dsl", "namespace", "name", "version", "title", "summary", "tags", "metadata"];
 
-/// Which tasks an extension can extend.
+/// Tasks that an extension can extend.
 const EXTENDED: [(&str, &str); 12] = [
     ("all", "all"),
     ("call", "call"),

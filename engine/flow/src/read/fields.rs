@@ -154,7 +154,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What a name stands for, or what is wrong with it.
+    /// The value of a name, or an error for an unknown one.
     pub(super) fn known<T: Clone>(
         &mut self,
         node: &Node,

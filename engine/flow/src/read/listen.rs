@@ -1,4 +1,4 @@
-//! Events: what is emitted, what is listened to.
+//! Events: emitting and listening.
 
 use super::fields::{field, Fields};
 use super::Reader;
@@ -73,7 +73,7 @@ impl Reader<'_> {
         ForEach { item, at, block: block.unwrap_or_default(), output, export }
     }
 
-    /// Which events are waited for.
+    /// Events to wait for.
     pub(super) fn strategy(
         &mut self,
         node: &Node,
@@ -157,7 +157,7 @@ impl Reader<'_> {
         let fields = self.object(node, &what, &["from", "expect"], &["from"]);
         let from = field(fields, "from").and_then(|n| self.expression(n, "«from»", STAGE));
         let expect = field(fields, "expect").map(|node| match &node.content {
-            // A constant or an expression: what begins as a path is none of the constants.
+            // A constant or an expression: no constant begins like a path.
             Content::Text(text) if strip(text).is_none() && text.starts_with(['.', '$']) => {
                 let text = self.expression(node, "«expect»", STAGE).unwrap_or_default();
                 Template::Expression(text)

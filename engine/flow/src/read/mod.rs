@@ -1,14 +1,14 @@
-//! From the tree of a text to a definition. Everything that is wrong is collected, with its place and
-//! what was meant perhaps; what is not supported is refused by its name.
+//! Reader of definitions from the tree of a text. All problems are collected, with their places and
+//! similar valid values; unsupported parts are refused by name.
 //!
-//! | part | what it reads |
+//! | part | content |
 //! | --- | --- |
 //! | `fields` | objects with known fields, texts, numbers |
 //! | `values` | expressions, templates, durations, schemas, directives |
-//! | `document` | the whole: document, use, schedule |
-//! | `task` | tasks, and what all of them have |
+//! | `document` | the entire document: document, use, schedule |
+//! | `task` | tasks, and the fields of all of them |
 //! | `call`, `process`, `listen`, `retry` | the parts of some tasks |
-//! | `cycles` | functions that call themselves for ever |
+//! | `cycles` | endless recursion of functions |
 
 mod call;
 mod cycles;

@@ -187,7 +187,7 @@ impl Reader<'_> {
         self.needs.push(Need { what, place });
     }
 
-    /// Who does not wait for a process does not stay to feed it.
+    /// Refuses input for a process that is not awaited, since no caller stays to write it.
     fn is_fed(&mut self, fields: Fields<'_>, is_awaited: bool) {
         if let (Some(stdin), false) = (field(fields, "stdin"), is_awaited) {
             let hint = "await it, or give what it needs as arguments or environment";

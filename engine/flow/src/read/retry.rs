@@ -102,7 +102,7 @@ impl Reader<'_> {
         Some(Kind::Raise(self.template(error, "«raise.error»", STAGE)))
     }
 
-    /// A property that an error must have to be caught: it is compared as it is written.
+    /// A property that a caught error must have: it is compared as it is written.
     pub(super) fn error_property(&mut self, name: &str, node: &Node) {
         let what = format!("«{name}» of «catch.errors.with»");
         if matches!(&node.content, Content::Text(text) if has_expression(text)) {

@@ -10,10 +10,10 @@ use crate::model::{Block, Case, Directive, For, Kind, Task, TaskId, Transform, T
 use crate::scope::Stage;
 use crate::text::{nearest, Content, Node};
 
-/// What all tasks have.
+/// Fields of all tasks.
 const COMMON: [&str; 7] = ["if", "input", "output", "export", "timeout", "then", "metadata"];
 
-/// What says which task it is, and what such a task has besides.
+/// Field that gives the kind of a task, and the other fields of that kind.
 const KINDS: [(&str, &[&str]); 12] = [
     ("call", &["with"]),
     ("do", &[]),

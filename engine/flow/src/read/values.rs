@@ -62,7 +62,7 @@ impl Reader<'_> {
         self.template(node, what, stage)
     }
 
-    /// What is written as a text is an expression, what is written as an object a template.
+    /// A text is an expression, an object a template.
     pub(super) fn mapping(&mut self, node: &Node, what: &str, stage: Stage) -> Option<Template> {
         match &node.content {
             Content::Text(_) | Content::Bool(_) => {
@@ -136,7 +136,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Where a byte of an expression is in the text, if the expression is on the line of its begin.
+    /// Place of a byte of an expression in the text, if it is on the first line of the expression.
     fn place_in(&self, at: Place, expression: &str, byte: usize) -> Place {
         let line = self.text.lines().nth(at.line - 1).unwrap_or_default();
         let Some(begin) = line.find(expression) else { return at };
@@ -245,7 +245,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Where a flow goes on; names are checked against the tasks of the list.
+    /// Next task of a flow; names are checked against the tasks of the list.
     pub(super) fn directive(&mut self, node: &Node, siblings: &[&str]) -> Directive {
         let Some(text) = self.text(node, "«then»") else { return Directive::Continue };
         match text.as_str() {

@@ -56,7 +56,7 @@ impl Action for FlowPlan {
         Ok(())
     }
 
-    /// What a flow does not catch ends it: it has said all that is to be done.
+    /// A fault that a flow does not catch ends it: the flow decides about faults itself.
     fn rescue(&self, _: &ActionError) -> Rescue {
         Rescue::Fail
     }
@@ -162,8 +162,8 @@ impl FlowTask {
     }
 }
 
-/// What goes wrong around a task is a fault of the task, which a flow can catch. A step that fails instead
-/// would tell nothing to the task that has asked for it, which would wait without end.
+/// An error around a task is a fault of the task, which a flow can catch. A failed step instead
+/// would not notify the task that added it, which would wait for ever.
 fn or_fault(next: Result<Next, ActionError>, at: String, output: &mut TaskOutput) -> Next {
     next.unwrap_or_else(|error| {
         let fault = match error.kind == UNKNOWN_FLOW {
@@ -249,7 +249,7 @@ fn around<A: Action>(step: &StepContext<A>) -> Around {
     }
 }
 
-/// What a step is told by why it is called.
+/// Message to a step, from the cause of its call.
 async fn told<A: Action<Output = TaskOutput>>(
     bench: &Bench,
     step: &StepContext<A>,
@@ -325,7 +325,7 @@ async fn run<A: Action<Output = TaskOutput>>(
     }
 }
 
-/// What a turn is taken of.
+/// Context of a turn.
 struct Here<'a> {
     definition: &'a Arc<Definition>,
     task: Option<&'a Task>,

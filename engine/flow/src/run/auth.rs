@@ -1,4 +1,4 @@
-//! How calls show who makes them.
+//! Authentication of calls.
 
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
@@ -143,7 +143,7 @@ fn token(
     Ok(token.to_owned())
 }
 
-/// Where tokens are given.
+/// The endpoint for tokens.
 fn endpoint(
     effect: &Effect<'_, '_>,
     scheme: Scheme,
@@ -177,7 +177,7 @@ fn endpoint(
     endpoint.map(str::to_owned).ok_or_else(none)
 }
 
-/// How the client shows who it is.
+/// Adds the authentication of the client.
 fn add_client(
     client: &Value,
     fields: &mut Map<String, Value>,

@@ -53,7 +53,7 @@ impl Machine<'_> {
         }
     }
 
-    /// What the task adds to the variables of its parts.
+    /// Variables that the task adds for its parts.
     fn own_variables(&mut self) -> Result<Map<String, Value>, Fault> {
         let mut own = Map::new();
         match self.env.task.map(|task| &task.kind) {
@@ -84,8 +84,9 @@ impl Machine<'_> {
         Ok(own)
     }
 
-    /// The items of a loop: those that there were when it began, whatever its tasks export. They are
-    /// evaluated when it begins, and again after a start of the world: from the same, so they are the same.
+    /// The items of a loop: those at its begin, regardless of exports of its tasks. They are
+    /// evaluated at its begin, and again after a start of the world: from the same data, so they
+    /// are the same.
     fn items(&mut self, list: &str) -> Result<Arc<Vec<Value>>, Fault> {
         let known = self.asks.items.as_ref().or(self.env.around.items.as_ref());
         if let Some(known) = known {
@@ -182,7 +183,7 @@ impl Machine<'_> {
         self.go_to(index)
     }
 
-    /// Goes on where the run before has left off. Its timer is gone: what is left of the limit of
+    /// Continues where the previous run has ended. Its timer is gone: the rest of the time limit of
     /// the flow counts from now.
     pub(super) fn go_on(&mut self) -> Result<Turn, Fault> {
         if let Some(timeout) = &self.env.flow.timeout {

@@ -19,7 +19,7 @@ pub(super) fn run(
 ) -> Result<Value, Fault> {
     let text = |template: &Template| effect.env.fill_own(template).map(|value| as_text(&value));
     let image = text(&it.image)?;
-    // What begins with a dash would be an option of the engine.
+    // A leading dash would make it an option of the engine.
     if image.trim().is_empty() || image.starts_with('-') {
         return Err(Fault::expression(format!("«{image}» is no image of a container")));
     }

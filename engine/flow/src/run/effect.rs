@@ -1,4 +1,4 @@
-//! Tasks that do something outside: what is before and after the call.
+//! Tasks with outside calls: the steps before and after the call.
 
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use base64::Engine;
@@ -16,7 +16,7 @@ use crate::model::{Authentication, Kind, Properties, Task};
 use crate::scope::Stage;
 use crate::Definition;
 
-/// What is shown in place of a secret.
+/// Text in place of a secret.
 const MASK: &str = "••••";
 
 /// Texts of secrets that are shorter are not looked for: they would be found everywhere.
@@ -82,7 +82,7 @@ impl Effect<'_, '_> {
         };
         self.env.secrets = None;
         if let Some(parameter) = self.env.authorization.get_mut("parameter") {
-            // What comes now is stored.
+            // The following fields are stored.
             *parameter = Value::String(MASK.to_owned());
         }
         self.env.end(raw, None)
@@ -98,7 +98,7 @@ impl Effect<'_, '_> {
         Ok(())
     }
 
-    /// A secret by its name. It is hidden wherever this call would show it.
+    /// A secret by its name. It is masked in all results of this call.
     pub(super) fn secret(&mut self, name: &str) -> Result<Value, Fault> {
         let secret = self.io.secret(name).map_err(fault_of)?;
         let none = || Fault::authorization(format!("there is no secret «{name}»"));
@@ -134,7 +134,7 @@ impl Effect<'_, '_> {
         }
     }
 
-    /// The same in data: what comes back may show what was sent.
+    /// The same in data: the answer may show the request.
     fn mask_in(&self, value: &mut Value) {
         match value {
             _ if self.hidden.is_empty() => {}
@@ -171,7 +171,7 @@ pub(super) fn fault_of(error: IoError) -> Fault {
     }
 }
 
-/// What came back, as data: JSON if it says that it is, else a text, else base 64.
+/// The answer as data: JSON if its type says so, else a text, else base64.
 pub(super) fn content(kind: Option<&str>, body: &[u8]) -> Result<Value, Fault> {
     if body.is_empty() {
         return Ok(Value::Null);

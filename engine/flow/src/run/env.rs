@@ -1,4 +1,4 @@
-//! What an expression of a task sees, and the way of data through a task.
+//! Variables of a task's expressions, and the path of data through a task.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::model::{Directive, Span, Task, Transform};
 use crate::scope::Stage;
 use crate::Definition;
 
-/// What is known of the plan around a task.
+/// Facts about the plan around a task.
 #[derive(Clone, Debug)]
 pub(crate) struct Around {
     pub(crate) plan: PlanId,
@@ -48,7 +48,7 @@ pub(crate) struct Env<'a> {
     pub(crate) authorization: Value,
     /// When the task began.
     pub(crate) began: Time,
-    /// What expressions take for now.
+    /// Current time of expressions.
     pub(crate) clock: Time,
     /// The context as it was when the task began.
     pub(crate) first_context: Option<&'a Value>,
@@ -106,7 +106,7 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// Where it is, for errors.
+    /// Its place, for errors.
     pub(crate) fn pointer(&self) -> &str {
         self.task.map_or("", |task| &task.pointer)
     }
@@ -151,8 +151,8 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// What was exported last; before that, by the specification, the transformed input of the
-    /// workflow. That is made again from what the plan was given: so no task has to carry it.
+    /// The last exported value; before that, by the specification, the transformed input of the
+    /// workflow. That is computed again from the plan's input, so no task has to carry it.
     fn context(&self) -> Value {
         match self.task {
             _ if !self.context.is_null() => return self.context.clone(),
@@ -167,14 +167,14 @@ impl<'a> Env<'a> {
 
     fn task_descriptor(&self) -> Value {
         let Some(own) = self.task else { return Value::Null };
-        // What is before or after a task tells of that one.
+        // A part before or after a task has the variables of that task.
         let extended = self.extends.and_then(|extends| {
             let id = self.flow.by_pointer.get(&extends.at)?;
             Some((self.flow.task(*id), &extends.input, &extends.output, Time(extends.began)))
         });
         let (task, input, output, began) =
             extended.unwrap_or((own, self.raw, &self.raw_output, self.began));
-        // What extensions look at in their conditions is the definition itself.
+        // Conditions of extensions see the definition itself.
         let mut fields = task.definition.as_object().cloned().unwrap_or_default();
         fields.insert("name".to_owned(), json!(task.name));
         fields.insert("reference".to_owned(), json!(task.pointer));
@@ -250,8 +250,8 @@ impl<'a> Env<'a> {
         Ok(if context.is_null() { json!({}) } else { context })
     }
 
-    /// What comes before a task does something: its condition, the schema of its input, its transformed
-    /// input. False if it is left out.
+    /// Steps before a task's work: its condition, the schema of its input, its transformed input.
+    /// False if the task is skipped.
     pub(crate) fn begin(&mut self, stage: Stage) -> Result<bool, Fault> {
         let (condition, transform) = match self.task {
             Some(task) => (task.condition.as_deref(), &task.input),
@@ -287,7 +287,7 @@ impl<'a> Env<'a> {
         outcome
     }
 
-    /// What comes after: the transformed output, its schema, the exported context.
+    /// Steps after it: the transformed output, its schema, the exported context.
     pub(crate) fn end(&mut self, raw: Value, then: Option<Directive>) -> Result<Outcome, Fault> {
         self.raw_output = raw;
         let (transform, stage) = match self.task {

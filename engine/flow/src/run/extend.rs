@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::model::{Directive, Task, TaskId};
 use crate::scope::Stage;
 
-/// What a list of parts is to the task.
+/// Role of a list of parts in the task.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Before,
@@ -144,7 +144,7 @@ impl Machine<'_> {
         Ok(Turn::Done(self.with_context(outcome)))
     }
 
-    /// What a part is told of the task that it extends; parts of parts are told the same.
+    /// Data for a part about the task that it extends; parts of parts get the same.
     pub(super) fn extends_for(&self, part: &Task) -> Option<Box<Extends>> {
         if !self.is_extended {
             return self.env.extends.cloned().map(Box::new);

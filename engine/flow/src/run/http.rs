@@ -111,7 +111,7 @@ pub(super) fn add_headers(request: &mut HttpRequest, headers: &Value) -> Result<
     let Value::Object(fields) = headers else {
         return Err(Fault::expression(format!("headers must be an object, not {headers}")));
     };
-    // What evaluates to nothing is not there, as in a query.
+    // A header that evaluates to null is left out, as in a query.
     for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
         let value = as_text(value);
         let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
@@ -174,7 +174,7 @@ pub(super) fn send(
     }
 }
 
-/// The whole answer, as the DSL describes it. What must not be seen is masked.
+/// The full answer, as the DSL describes it. Secrets are masked.
 fn answer(
     effect: &Effect<'_, '_>,
     request: &HttpRequest,

@@ -208,7 +208,7 @@ impl Machine<'_> {
         self.go_on_listening()
     }
 
-    /// What becomes of an event: its output, checked, and what it exports.
+    /// Handles an event: its output, checked, and its export.
     fn iterated(
         &mut self,
         each: &ForEach,
@@ -288,8 +288,9 @@ impl Machine<'_> {
         })
     }
 
-    /// Whether a filter means an event; if so, what it correlates by is kept. What may fail is looked at
-    /// last: an expression for the data of some events cannot be evaluated on those of others.
+    /// Whether a filter matches an event; if so, its correlation value is kept. Conditions that may
+    /// fail come last: an expression for the data of some events cannot be evaluated on those of
+    /// others.
     fn fits(
         &mut self,
         filter: &Filter,
@@ -347,8 +348,8 @@ impl Machine<'_> {
         value: &Value,
     ) -> Result<bool, Fault> {
         match wanted {
-            // An expression sees the attribute; one that is true means it. What cannot be evaluated on
-            // this event does not mean it, and is told.
+            // An expression sees the attribute and matches if it is true. An expression that fails
+            // on this event does not match, and is reported.
             Template::Expression(text) => match self.env.evaluate(text, value, STAGE) {
                 Ok(answer) => Ok(agrees(&answer, value)),
                 Err(fault) => {

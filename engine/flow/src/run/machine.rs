@@ -14,17 +14,17 @@ use crate::model::{Block, Directive, Kind, Span, Task, TaskId};
 use crate::scope::Stage;
 use crate::Definition;
 
-/// How deep tasks may be within tasks: a function that calls itself ends there.
+/// Maximum depth of nested tasks: stops a recursive function.
 const DEPTH_MAX: u32 = 256;
 
-/// What a task is told.
+/// Message to a task.
 #[derive(Clone, Debug)]
 pub(crate) enum Told {
     /// It begins, or was interrupted and is called again.
     Begin,
-    /// A part is over; one that a person has left out has no outcome.
+    /// A part is over; a skipped one has no outcome.
     Part(u32, Option<Outcome>),
-    /// What it waits for.
+    /// The awaited notice.
     Notice(Notice),
     /// The flow that it waits for is over.
     Flow(Result<Value, Fault>),
@@ -38,7 +38,7 @@ pub(crate) struct Asked {
     pub(crate) input: TaskInput,
 }
 
-/// What a turn asks for besides.
+/// Commands of a turn.
 #[derive(Debug, Default)]
 pub(crate) struct Asks {
     pub(crate) parts: Vec<Asked>,
@@ -53,11 +53,11 @@ pub(crate) struct Asks {
     pub(crate) items: Option<Arc<Vec<Value>>>,
 }
 
-/// How a turn ends.
+/// End of a turn.
 #[derive(Debug)]
 pub(crate) enum Turn {
     Done(Outcome),
-    /// What it waits for, for people.
+    /// Awaited event, for people.
     Wait(String),
     /// The next run of the plan goes on from here.
     NextRun,
@@ -71,7 +71,7 @@ pub(crate) struct Machine<'a> {
     pub(crate) main: Option<&'a Block>,
     pub(crate) cursor: Cursor,
     pub(crate) asks: Asks,
-    /// How deep the task is among tasks of tasks.
+    /// Depth of the task among nested tasks.
     depth: u32,
     /// Whether the next part begins another attempt.
     is_retry: bool,
@@ -144,7 +144,7 @@ impl Machine<'_> {
         }
         match told {
             Told::Begin if self.env.task.is_none() && self.cursor.part == 0 => self.go_on(),
-            // It was interrupted: what it was told then comes again.
+            // It was interrupted: its last message comes again.
             Told::Begin => Ok(self.wait()),
             Told::Part(part, outcome) => self.part_ended(part, outcome),
             Told::Notice(Notice::Late(part)) => self.late(part),
@@ -347,7 +347,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// How long a part may take, if it is limited and is not left out: by its own input.
+    /// Time limit of a part, if there is one and the part is not skipped: from its own input.
     fn limit_of(&self, task: &Task, input: &TaskInput) -> Result<Option<Duration>, Fault> {
         let Some(span) = &task.timeout else { return Ok(None) };
         if let Span::Fixed(limit) = span {
@@ -355,7 +355,7 @@ impl Machine<'_> {
         }
         let mut env = Env::of_task(self.env.flow, task, self.env.around, input);
         let stage = Stage::Input { is_effect: task.kind.is_effect() };
-        // What is wrong with its input it says itself.
+        // It reports errors of its input itself.
         let has_begun = env.begin(stage).unwrap_or(false);
         has_begun.then(|| env.duration(span)).transpose()
     }
@@ -383,7 +383,7 @@ impl Machine<'_> {
         self.part_ended(part, Some(Outcome::fault(fault)))
     }
 
-    /// Which task a part is, if it is under way.
+    /// The task of a part, if it is active.
     fn under_way(&self, part: u32) -> Option<TaskId> {
         match self.env.task.map(|task| &task.kind) {
             Some(Kind::Fork { branches, .. }) => {
@@ -425,7 +425,7 @@ impl Machine<'_> {
     }
 
     fn part_ended(&mut self, part: u32, outcome: Option<Outcome>) -> Result<Turn, Fault> {
-        // One that somebody has left out is as if it had not been there.
+        // A skipped part is treated as missing.
         let outcome = outcome.unwrap_or_else(|| Outcome::of(self.cursor.value.clone()));
         match self.env.task.map(|task| &task.kind) {
             Some(Kind::Fork { branches, is_race }) => {
@@ -486,7 +486,7 @@ impl Machine<'_> {
     }
 }
 
-/// What two branches have exported: the fields of both, those of the later one first.
+/// Combines the exports of two branches: the fields of both; the later one wins.
 fn merged(one: Option<Value>, other: Value) -> Value {
     match (one, other) {
         (Some(Value::Object(mut one)), Value::Object(other)) => {

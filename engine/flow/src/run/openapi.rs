@@ -127,7 +127,7 @@ fn parameters(document: &Value, path: &str, operation: &Value) -> Vec<Value> {
     .collect()
 }
 
-/// Where the service is.
+/// Address of the service.
 fn server(document: &Value, uri: &str) -> String {
     let origin = || {
         let end = uri.find("://").and_then(|at| uri[at + 3..].find('/').map(|end| at + 3 + end));

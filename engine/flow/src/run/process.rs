@@ -41,7 +41,7 @@ pub(super) fn stdin(
     Ok((!stdin.is_null()).then(|| as_text(&stdin)))
 }
 
-/// What it is given behind its name.
+/// Arguments after its name.
 pub(super) fn arguments(
     effect: &Effect<'_, '_>,
     template: Option<&Template>,

@@ -1,7 +1,7 @@
-//! Flows that begin with several events: what has come so far is a plan of its own, which begins the flow
-//! when all are there, and goes on for the next ones.
+//! Flows that begin with several events: a plan of its own collects them, starts the flow when all
+//! are there, and continues with the next ones.
 //!
-//! Events that belong to different ones by their correlations are collected beside one another.
+//! Events with different correlation values are collected separately.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::bench::Bench;
 use crate::model::{Kind, Task};
 use crate::Definition;
 
-/// Where the events that a flow begins with are, in its definition.
+/// Place of a flow's starting events in its definition.
 pub(crate) const STARTS: &str = "/schedule/on";
 
 /// Collections that are not complete; further ones take the place of the oldest.
@@ -35,7 +35,7 @@ pub(crate) struct FlowStarter {
     pub(crate) bench: Arc<Bench>,
 }
 
-/// What has come so far.
+/// Collected events.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Collected {
@@ -156,7 +156,7 @@ fn collect(
                     collected.open.pop_back();
                 }
                 match outcome.fault {
-                    // It begins nothing; those that come later may.
+                    // It starts nothing; later events may.
                     Some(fault) => {
                         tracing::error!(flow = definition.name, %fault, "events cannot be taken");
                     }

@@ -1,4 +1,4 @@
-//! What a task is given, what it keeps, and what comes of it: the inputs and outputs of its step.
+//! Input, state and result of a task: the inputs and outputs of its step.
 
 use std::collections::BTreeMap;
 
@@ -11,31 +11,31 @@ use crate::fault::Fault;
 use crate::interest::filters_of;
 use crate::model::{Correlation, Directive, Filter, Strategy};
 
-/// What a flow's plan is given.
+/// Input of a flow's plan.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FlowStart {
     /// The hash of the definition: a plan keeps the one that it began with.
     pub definition: String,
-    /// Which flow it is, for people.
+    /// Id of the flow, for people.
     pub flow: String,
     /// Its input.
     pub input: Value,
-    /// Where the run before has left off, if the plan has
-    /// [continued as new](turnwheel_engine::StepContext::continue_as_new).
+    /// End of the previous run, if the plan has [continued as
+    /// new](turnwheel_engine::StepContext::continue_as_new).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) from: Option<Box<Cursor>>,
 }
 
-/// What of it all its tasks need.
+/// The part of it that all its tasks need.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Which {
     pub(crate) definition: String,
 }
 
-/// What a task's step is given.
+/// Input of a task's step.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct TaskInput {
-    /// Where the task is in the definition: a JSON pointer.
+    /// Place of the task in the definition: a JSON pointer.
     pub at: String,
     /// Its raw input.
     pub raw: Value,
@@ -54,15 +54,15 @@ pub struct TaskInput {
     /// Whether an attempt that is not the first one begins with it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_retry: bool,
-    /// How deep it is among tasks of tasks.
+    /// Its depth among nested tasks.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) depth: u32,
 }
 
-/// The task that a part of an extension is before or after: what `$task` is there.
+/// The task that a part of an extension is before or after: the value of `$task` there.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Extends {
-    /// Where it is in the definition: a JSON pointer.
+    /// Its place in the definition: a JSON pointer.
     pub(crate) at: String,
     /// Its raw input.
     pub(crate) input: Value,
@@ -73,11 +73,11 @@ pub(crate) struct Extends {
     pub(crate) began: u64,
 }
 
-/// What a task's step keeps while it runs, and what came of it.
+/// State of a task's step, and its result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskOutput {
-    /// What came of it, when it is over.
+    /// Its result, when it is over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,7 +87,7 @@ pub struct TaskOutput {
     pub(crate) unclear: BTreeMap<String, u64>,
 }
 
-/// What came of a task.
+/// Result of a task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Outcome {
@@ -96,16 +96,16 @@ pub struct Outcome {
     /// The context, if it has exported one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Value>,
-    /// Where the flow goes on.
+    /// Next task of the flow.
     #[serde(skip_serializing_if = "is_continue")]
     pub(crate) then: Directive,
-    /// What went wrong, if something did.
+    /// The fault, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
     /// Whether its condition left it out.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_skipped: bool,
-    /// What the events correlate by that it has listened for.
+    /// Correlation values of the events that it has got.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub(crate) keys: Map<String, Value>,
 }
@@ -142,7 +142,7 @@ impl Outcome {
     }
 }
 
-/// Where a task is that has parts, or waits.
+/// Position of a task that has parts, or waits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Cursor {
@@ -155,7 +155,7 @@ pub(crate) struct Cursor {
     pub(crate) round: u32,
     #[serde(skip_serializing_if = "is_doing")]
     pub(crate) phase: Phase,
-    /// What the parts work on.
+    /// Data of the parts.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub(crate) value: Value,
     /// The context as the parts have left it.
@@ -170,7 +170,7 @@ pub(crate) struct Cursor {
     /// Extensions that apply.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) extensions: Vec<usize>,
-    /// Where the flow goes on after the task that is extended.
+    /// Next task of the flow after the extended one.
     #[serde(skip_serializing_if = "is_continue")]
     pub(crate) then: Directive,
     /// When the first attempt began, in microseconds since 1970.
@@ -179,7 +179,7 @@ pub(crate) struct Cursor {
     /// The flow that is waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) plan: Option<PlanId>,
-    /// What a listening task has got.
+    /// Events of a listening task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) listening: Option<Listening>,
 }
@@ -196,7 +196,7 @@ fn is_doing(phase: &Phase) -> bool {
     *phase == Phase::Doing
 }
 
-/// What a task with parts does.
+/// Activity of a task with parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Phase {
@@ -209,13 +209,13 @@ pub(crate) enum Phase {
     Handling,
 }
 
-/// What a listening task has got so far.
+/// Events of a listening task so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Listening {
     /// Events, as they were read, in their order; outputs instead if each is processed.
     pub(crate) got: Vec<Value>,
-    /// Which filters of «all» have their event.
+    /// Filters of «all» that have their event.
     pub(crate) filled: BTreeMap<usize, Value>,
     /// The same for «until».
     pub(crate) until: BTreeMap<usize, Value>,
@@ -235,7 +235,7 @@ pub(crate) struct Listening {
     pub(crate) count: u32,
 }
 
-/// What a step is told while it waits.
+/// Notice to a waiting step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Notice {

@@ -18,7 +18,7 @@ pub(crate) struct Node {
     pub(crate) content: Content,
 }
 
-/// What a part of a text says.
+/// Content of a part of a text.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     Null,
@@ -31,7 +31,7 @@ pub(crate) enum Content {
 }
 
 impl Node {
-    /// What it is, for people.
+    /// Its kind, for people.
     pub(crate) fn kind(&self) -> &'static str {
         match &self.content {
             Content::Null => "nothing",

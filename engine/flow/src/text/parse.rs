@@ -17,7 +17,7 @@ const NODES_MAX: usize = 200_000;
 /// Bytes of texts that anchors and aliases repeat.
 const REPEATED_MAX: usize = 2 * TEXT_MAX;
 
-/// How deep a definition may be nested.
+/// Maximum depth of a definition.
 const DEPTH_MAX: usize = 100;
 
 /// A list or an object that is not complete.
@@ -32,7 +32,7 @@ enum OpenContent {
     Map { fields: Vec<(String, Place, Node)>, keys: HashSet<String>, key: Option<(String, Place)> },
 }
 
-/// The documents of a text. What is wrong with it is collected, and ends it.
+/// The documents of a text. Problems are collected, and end it.
 pub(crate) fn parse(text: &str, problems: &mut Collector<'_>) -> Vec<Node> {
     let start = Place { line: 1, column: 1 };
     if text.len() > TEXT_MAX {
@@ -68,8 +68,7 @@ pub(crate) fn parse(text: &str, problems: &mut Collector<'_>) -> Vec<Node> {
     builder.done
 }
 
-/// What to do about a text that is no YAML: where an expression without quotes is near, that is
-/// why.
+/// Hint for a text that is no YAML: the cause may be an expression without quotes nearby.
 fn hint(text: &str, at: Place) -> &'static str {
     let near = text.lines().skip(at.line.saturating_sub(2)).take(2);
     let is_bare = |line: &str| {

@@ -1,4 +1,4 @@
-//! What is wrong with a definition, and where.
+//! Problems of a definition, and their places.
 
 use std::fmt;
 
@@ -18,9 +18,9 @@ pub struct Problem {
     pub line: usize,
     /// The column, from 1, in characters.
     pub column: usize,
-    /// What is wrong: what, where in the definition, and what is expected.
+    /// The problem, its place in the definition, and the expected value.
     pub message: String,
-    /// What was meant perhaps, or what to do.
+    /// A similar valid value, or a hint.
     pub suggestion: Option<String>,
     /// The line's text; of a long line what is around the column.
     pub snippet: String,
@@ -37,7 +37,7 @@ fn shortened(text: String) -> String {
     }
 }
 
-/// Where the part of a line begins that is shown for a column, and what is written for what is left out.
+/// Begin of the part of a line that is shown for a column, and the mark for the omitted part.
 fn window(column: usize) -> (usize, &'static str) {
     if column <= SNIPPET_MAX {
         (0, "")
@@ -49,7 +49,7 @@ fn window(column: usize) -> (usize, &'static str) {
 /// All that is wrong with a definition: nothing of it is loaded then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems {
-    /// Where the text is from.
+    /// Source of the text.
     pub path: String,
     /// In the order of the text; never empty.
     pub all: Vec<Problem>,
@@ -97,7 +97,7 @@ impl<'a> Collector<'a> {
         suggestion: Option<String>,
     ) {
         let message = shortened(message.to_string());
-        // What an alias repeats is wrong at one place.
+        // A problem repeated by an alias is reported once.
         let is_same = |known: &Problem| {
             (known.line, known.column, &known.message) == (at.line, at.column, &message)
         };
