@@ -245,7 +245,7 @@ pub struct Redeliver {
     pub step: Option<u32>,
 }
 
-/// What a browser signs in with.
+/// Credentials of a browser for its session.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct SignIn {
@@ -259,12 +259,12 @@ impl std::fmt::Debug for SignIn {
     }
 }
 
-/// Who is asking.
+/// The signed-in principal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct SessionInfo {
     /// The name that is noted with what they do.
     pub name: String,
-    /// What they may do: `read` or `operate`.
+    /// Role: `read` or `operate`.
     pub role: String,
 }

@@ -31,7 +31,7 @@ impl Remote {
         let mut config = ureq::Agent::config_builder()
             .timeout_global(Some(ANSWER))
             .http_status_as_error(false)
-            // It is on this machine, where no proxy finds it.
+            // The server is on this machine, where a proxy would not find it.
             .proxy(None);
         if let Some(file) = settings.text("server-certificates") {
             config = config.tls_config(trusting(file)?);

@@ -184,7 +184,7 @@ fn known(tokens: &[Token], headers: &HeaderMap) -> Result<Principal, Problem> {
     find(tokens, name.as_deref(), &secret).map_or_else(|| refused("the token is not known"), Ok)
 }
 
-/// Who a token stands for that a browser signs in with.
+/// The principal of a token with which a browser signs in.
 pub(super) fn of_token(api: &Api, secret: &str) -> Result<Principal, Problem> {
     let found = match &api.options().access {
         Access::Tokens(tokens) => find(tokens, None, secret),

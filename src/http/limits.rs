@@ -12,7 +12,7 @@ pub const BODY_WITHIN: Duration = Duration::from_secs(30);
 /// Time limit of the head of a request, including the time between two requests of a connection.
 pub const HEAD_WITHIN: Duration = Duration::from_secs(60);
 
-/// How long a session of a browser lasts.
+/// Lifetime of a browser's session.
 pub const SESSION_LENGTH: Duration = Duration::from_secs(12 * 60 * 60);
 
 /// Sessions at once; for a further one the one that ends first is ended.

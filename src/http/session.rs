@@ -73,7 +73,7 @@ impl Sessions {
         Ok(cookie)
     }
 
-    /// Whose session the cookie of a request is.
+    /// The principal of the session in a request's cookie.
     pub(super) fn find(&self, headers: &HeaderMap) -> Option<Principal> {
         let id = id_of(headers)?;
         let known = self.known.lock();

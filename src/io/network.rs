@@ -1,4 +1,4 @@
-//! Which addresses and ports requests of flows may reach, after their names are resolved.
+//! Addresses and ports that requests of flows may reach, after their names are resolved.
 //!
 //! The check is part of the resolver: the client connects to the addresses that passed it and resolves
 //! nothing again, so a name cannot lead elsewhere in between (DNS rebinding). Redirections and each

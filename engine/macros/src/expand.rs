@@ -13,7 +13,7 @@ pub(crate) struct Trait {
     pub(crate) items: TokenStream,
 }
 
-/// What an action is made of.
+/// Parts of an action.
 pub(crate) struct Parts<'a> {
     pub(crate) options: &'a Options,
     /// Its name, unless the options say another.

@@ -1,16 +1,16 @@
-//! What a function takes and gives: which parameter is the input, which one the step.
+//! Parameters and result of a function: the input, the step, the polled task.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{FnArg, GenericArgument, Path, PathArguments, PathSegment, ReturnType, Signature, Type};
 
-/// What a parameter stands for.
+/// Role of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Input,
     Output,
-    /// What is known of the work outside that is polled.
+    /// The external work that is polled.
     Task,
     Step,
 }
@@ -32,7 +32,7 @@ pub(crate) enum Gives {
     Value { output: Box<Type>, is_result: bool },
 }
 
-/// The parameters behind the receiver; those that are no step stand for `roles`, in this order.
+/// The parameters behind the receiver; all but the step have the given `roles`, in order.
 pub(crate) fn parameters(signature: &Signature, roles: &[Role]) -> syn::Result<Vec<Parameter>> {
     let mut roles = roles.iter();
     let mut found = Vec::new();
@@ -93,7 +93,7 @@ pub(crate) fn arguments(parameters: &[Parameter]) -> (TokenStream, Vec<TokenStre
     (before, arguments)
 }
 
-/// What the function gives.
+/// Result of the function.
 pub(crate) fn gives(signature: &Signature) -> Gives {
     let ReturnType::Type(_, given) = &signature.output else {
         let output = Box::new(unit());

@@ -13,7 +13,7 @@ use crate::http::site;
 use crate::http::state::Api;
 use crate::http::trace;
 
-/// Who is asking
+/// The principal of the request
 #[utoipa::path(
     get, path = "/session", tag = "system", operation_id = "getSession",
     responses((status = 200, description = "Who it is, and what they may do", body = SessionInfo)),

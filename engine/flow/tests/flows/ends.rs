@@ -1,4 +1,4 @@
-//! What flows no longer want is ended, and flows that would never end are.
+//! Work that a flow does not need any more is ended, and so are endless flows.
 
 use std::sync::mpsc::{channel, Sender};
 use std::sync::Mutex;

@@ -114,7 +114,7 @@ do:
     );
     let plan = stage.start(&flow, json!({ "limit": 38 }));
     stage.pass(1);
-    // Whoever is not meant by what is fixed is not asked for the rest.
+    // If the fixed conditions do not match, the expressions are not evaluated.
     stage.publish(event("0", "pressure", json!("high")));
     assert_eq!(stage.flows.unclear(), 0);
     for id in 1..=11 {

@@ -16,7 +16,7 @@ pub(crate) fn load(rest: &str) -> Flow {
     flow::load(&define(rest), "it.yaml").unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// What is wrong with a definition.
+/// Problems of a definition.
 pub(crate) fn problems(rest: &str) -> String {
     match flow::load(&define(rest), "it.yaml") {
         Ok(_) => panic!("it was read: {rest}"),

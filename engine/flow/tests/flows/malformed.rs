@@ -188,7 +188,7 @@ fn signs_that_editors_leave_behind_are_read_or_told() {
 #[test]
 fn anchors_that_repeat_more_than_there_is_memory_are_refused() {
     let one = "do: [ { a: { set: { x: 1 } } } ]";
-    // What they repeat is long, not of many parts.
+    // The repeated text is long, but has few parts.
     let long = "y".repeat(1 << 20);
     let many = vec!["*a"; 50_000].join(", ");
     refused(

@@ -16,7 +16,7 @@ fn scheduled(stage: &Stage, flow: &Flow) {
     stage.sim.run_until_idle();
 }
 
-/// What came of the plans of flows, the oldest first; nothing of those that are not over.
+/// Results of the plans of flows, the oldest first; without plans that are not over.
 fn results(stage: &Stage) -> Vec<Value> {
     stage.sim.run_until_idle();
     let filter =

@@ -1,5 +1,5 @@
-//! What tasks have in common, with each kind of task; directives in each kind of list; what the
-//! descriptors of expressions say.
+//! Common fields of tasks, with each kind of task; directives in each kind of list; values of the
+//! descriptors in expressions.
 
 use serde_json::{json, Value};
 use turnwheel_flow::{FakeIo, HttpResponse};
