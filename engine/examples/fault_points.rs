@@ -5,6 +5,9 @@
 //! `cargo run --release -p turnwheel-engine --example fault_points [seeds [pairs [first seed]]]`
 //!
 //! Seeds are counted from the first one, so that several processes can share the points.
+//!
+//! A violation is tried again as it was printed:
+//! `fault_points once "trees" 1 "write 2: the world is shut down + write 7: the store is slow"`
 #![expect(clippy::print_stdout, reason = "it tells what it has found")]
 
 #[path = "../tests/faults/workloads.rs"]
@@ -17,7 +20,7 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-use turnwheel_engine::testkit::{FaultReport, Faults};
+use turnwheel_engine::testkit::{FaultPoint, FaultReport, Faults, Moment, Trouble, Workload};
 
 /// Points of each workload and seed with files.
 const FILES_POINTS: usize = 100;
@@ -28,8 +31,55 @@ const FILES_PAIRS: usize = 25;
 /// Points of each schedule and seed: its plans need minutes of virtual time.
 const SCHEDULE_POINTS: usize = 400;
 
+/// One run of one workload.
+struct Once {
+    name: String,
+    seed: u64,
+    points: Vec<FaultPoint>,
+    result: Option<Result<(), String>>,
+}
+
+impl faults::Each for Once {
+    fn one<W: Workload>(&mut self, _: bool, make: impl Fn() -> W) {
+        let workload = make();
+        if workload.name() == self.name {
+            self.result = Some(Faults::new().once(&workload, self.seed, &self.points));
+        }
+    }
+}
+
+/// A point as it is printed.
+fn point(text: &str) -> Option<FaultPoint> {
+    let (moment, trouble) = text.split_once(": ")?;
+    let (kind, number) = moment.split_once(' ')?;
+    let number = number.parse().ok()?;
+    let moment = match kind {
+        "read" => Moment::Read(number),
+        "write" => Moment::Write(number),
+        "timer" => Moment::Timer(number),
+        _ => return None,
+    };
+    let trouble = Trouble::ALL.into_iter().find(|it| it.to_string() == trouble)?;
+    Some(FaultPoint { moment, trouble })
+}
+
+fn once(mut arguments: impl Iterator<Item = String>) -> Result<(), Box<dyn Error>> {
+    let mut next = || arguments.next().ok_or("once takes a workload, a seed and points");
+    let (name, seed) = (next()?, next()?.parse()?);
+    let points = next()?.split(" + ").map(point).collect::<Option<Vec<_>>>();
+    let points = points.ok_or("a point is «read N», «write N» or «timer N: TROUBLE»")?;
+    let mut run = Once { name, seed, points, result: None };
+    faults::each(&mut run);
+    run.result.ok_or("there is no such workload")??;
+    println!("nothing is wrong");
+    Ok(())
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
+    let mut arguments = std::env::args().skip(1).peekable();
+    if arguments.next_if_eq("once").is_some() {
+        return once(arguments);
+    }
     let seeds: u64 = arguments.next().map_or(Ok(2), |count| count.parse())?;
     let pairs: usize = arguments.next().map_or(Ok(500), |count| count.parse())?;
     let first: u64 = arguments.next().map_or(Ok(1), |seed| seed.parse())?;

@@ -63,6 +63,8 @@ fn outcomes(plan: &Plan, records: &[Record]) -> Result<(), String> {
             Record::Became { state: PlanState::Stopped, .. } => stops += 1,
             // Somebody has put steps back on purpose.
             Record::Reset { .. } | Record::Marked { .. } | Record::Reverting { .. } => done.clear(),
+            // Its steps are others.
+            Record::ContinuedAsNew { .. } => done.clear(),
             _ => {}
         }
     }

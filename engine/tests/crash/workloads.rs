@@ -328,9 +328,9 @@ struct CrashRuns<T> {
 }
 
 impl<T: FnMut(&str, &CrashReport)> Each for CrashRuns<T> {
-    fn one<W: Workload>(&mut self, is_schedule: bool, make: impl Fn() -> W) {
+    fn one<W: Workload>(&mut self, is_long: bool, make: impl Fn() -> W) {
         let name = make().name().to_owned();
-        let tried = if is_schedule { &self.schedules } else { &self.options }.run(make);
+        let tried = if is_long { &self.schedules } else { &self.options }.run(make);
         (self.told)(&name, &tried);
         self.report.add(tried);
     }

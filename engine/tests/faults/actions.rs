@@ -22,6 +22,7 @@ pub(crate) struct Log(Arc<Mutex<Calls>>);
 #[derive(Default)]
 struct Calls {
     running: HashSet<(PlanId, StepId)>,
+    /// Of all runs of a plan together, as they are written.
     counts: HashMap<(PlanId, StepId), u32>,
     /// Plans that were told once that there is no answer.
     failed: HashSet<PlanId>,
@@ -145,6 +146,10 @@ pub(crate) enum Do {
     FailRevert,
     /// Has so many plans of one leaf each, some at once, and adds what they have made.
     Split(u64, Option<u32>),
+    /// Has one plan of a leaf in each of so many more runs, and adds what they have made.
+    Again(u32, u64),
+    /// Hears one event or its timer in each of so many more runs.
+    HearAgain(u32, Vec<u64>),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -200,8 +205,44 @@ impl RunAsync for Leaf {
                 Ok(next)
             }
             Do::Split(count, at_once) => split(step, count, at_once),
+            Do::Again(more, sum) => again(step, more, sum),
+            Do::HearAgain(more, heard) => hear_again(step, more, heard),
         }
     }
+}
+
+fn again(step: &mut StepContext<Leaf>, more: u32, sum: u64) -> Result<Next, ActionError> {
+    let found = step.sub_plans();
+    if found.total == 0 {
+        step.trigger::<Leaf>(&Do::Add(sum))?;
+        return Ok(step.wait_for_sub_plans());
+    }
+    step.output.sum = sum + u64::from(found.success);
+    if more > 0 {
+        let next = Do::Again(more - 1, step.output.sum);
+        step.continue_as_new::<Leaf>(&next)?;
+    }
+    Ok(Next::Done)
+}
+
+fn hear_again(
+    step: &mut StepContext<Leaf>,
+    more: u32,
+    heard: Vec<u64>,
+) -> Result<Next, ActionError> {
+    if !step.output.is_timed {
+        // Only the last run hears it: a timer ends with its run.
+        step.event_after(Duration::from_secs(600), &7_u64)?;
+        step.output.is_timed = true;
+    }
+    let Some(number) = step.event::<u64>()? else { return Ok(step.wait_for_event("a number")) };
+    step.output.heard = heard;
+    step.output.heard.push(number);
+    if more > 0 {
+        let next = Do::HearAgain(more - 1, step.output.heard.clone());
+        step.continue_as_new::<Leaf>(&next)?;
+    }
+    Ok(Next::Done)
 }
 
 fn hear(step: &mut StepContext<Leaf>, count: usize, seconds: u64) -> Result<Next, ActionError> {

@@ -1,4 +1,5 @@
-//! Workloads of flows that listen, and of schedules with each policy for overlaps.
+//! Workloads of flows that listen, of one that continues as new, and of schedules with each policy
+//! for overlaps.
 
 use std::time::Duration;
 
@@ -130,6 +131,51 @@ impl Workload for Listening {
             }
         }
         Ok(())
+    }
+}
+
+/// A flow that jumps back so often that its plan continues as new; it listens in both runs.
+pub(crate) struct Looping;
+
+const LOOPS: &str = "
+do:
+  - first: { listen: { to: { one: { with: { type: go } } } } }
+  - begin: { set: { n: 0 } }
+  - count: { set: { n: '${ .n + 1 }' } }
+  - again: { switch: [ { more: { when: .n < 130, then: count } } ] }
+  - second: { listen: { to: { one: { with: { type: go } } } } }
+";
+
+impl Workload for Looping {
+    fn name(&self) -> &str {
+        "flow that continues as new"
+    }
+
+    fn world(&self, builder: WorldBuilder) -> WorldBuilder {
+        Listening.world(builder)
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_secs(7_200)
+    }
+
+    async fn client(&self, client: Client) -> Result<(), String> {
+        let plan = Listening::start(&client, &load("loops", LOOPS), "loops", json!({})).await?;
+        let stopped = turnwheel_engine::PlanState::Stopped;
+        for round in 0.. {
+            let view = client.insist(|| async { client.world().plan(plan).view().await }).await?;
+            if view.state == stopped {
+                break;
+            }
+            Listening::publish(&client, &format!("go {round}"), "go", round).await?;
+            client.pause(Duration::from_secs(30)).await;
+        }
+        let view = client.finished(plan).await?;
+        let output = flow::result(&view).map_err(|error| error.to_string())?;
+        match (view.run_number, output.as_array().map(Vec::len)) {
+            (2, Some(1)) => Ok(()),
+            (run, _) => Err(format!("plan {plan} has made {output} in run {run}")),
+        }
     }
 }
 

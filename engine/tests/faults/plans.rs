@@ -1,10 +1,11 @@
-//! Workloads of plans: trees, sub-plans, chains, delays, locks, queues, polling, rescue, cancel, retention.
+//! Workloads of plans: trees, sub-plans, chains, delays, locks, queues, polling, rescue, cancel,
+//! retention, plans that continue as new.
 
 use std::time::Duration;
 
 use turnwheel_engine::testkit::{Client, Workload};
 use turnwheel_engine::{
-    Action, Delay, Plan, PlanId, PlanResult, Retention, TriggerOptions, WorldBuilder,
+    Action, Delay, Plan, PlanId, PlanResult, PlanState, Retention, TriggerOptions, WorldBuilder,
 };
 
 use super::actions::{actions, Ask, Do, Leaf, Log, Made, Narrow, Only, Tree};
@@ -22,10 +23,11 @@ pub(crate) enum Subject {
     Rescues,
     Cancels,
     Retention,
+    Continued,
 }
 
 impl Subject {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Trees,
         Self::SubPlans,
         Self::Chains,
@@ -36,6 +38,7 @@ impl Subject {
         Self::Rescues,
         Self::Cancels,
         Self::Retention,
+        Self::Continued,
     ];
 }
 
@@ -63,6 +66,7 @@ impl Workload for Plans {
             Subject::Rescues => "rescues",
             Subject::Cancels => "cancels",
             Subject::Retention => "retention",
+            Subject::Continued => "plans that continue as new",
         }
     }
 
@@ -98,6 +102,7 @@ impl Workload for Plans {
             Subject::Rescues => rescues(&client).await,
             Subject::Cancels => cancels(&client, &self.log).await,
             Subject::Retention => retention(&client).await,
+            Subject::Continued => continued(&client).await,
         }
     }
 }
@@ -276,4 +281,33 @@ async fn retention(client: &Client) -> Result<(), String> {
         .begin("long", || client.world().trigger_with::<Leaf>(options.clone(), Do::Rest(400)))
         .await?;
     ends(client, long, PlanResult::Success).await
+}
+
+/// Plans with several runs: events and ends of sub-plans come at the border of two.
+async fn continued(client: &Client) -> Result<(), String> {
+    let again = client.trigger::<Leaf>("again", Do::Again(3, 0)).await?;
+    let hears = client.trigger::<Leaf>("hears", Do::HearAgain(3, Vec::new())).await?;
+    for (id, number) in [("first", 1_u64), ("second", 2), ("third", 3)] {
+        send(client, hears, id, number).await?;
+    }
+    makes::<Leaf>(client, again, |made: &Made| made.sum == 4).await?;
+    let is_right = |made: &Made| {
+        let (timed, sent): (Vec<u64>, Vec<u64>) = made.heard.iter().partition(|it| **it == 7);
+        (timed.len(), &sent[..]) == (1, &[1, 2, 3])
+    };
+    makes::<Leaf>(client, hears, is_right).await
+}
+
+/// Sends an event to the step of a plan in whichever run it is, unless the plan is over.
+async fn send(client: &Client, plan: PlanId, id: &str, number: u64) -> Result<(), String> {
+    let send = || async {
+        let view = client.world().plan(plan).view().await.map_err(|error| error.to_string())?;
+        if view.state == PlanState::Stopped {
+            return Ok(());
+        }
+        let step = view.run_step::<Leaf>().ok_or("it has no step")?.id;
+        let sent = client.world().event(plan, step, Some(id), &number).await;
+        sent.map_err(|failure| failure.to_string())?.map_err(|error| error.to_string())
+    };
+    client.insist(send).await
 }

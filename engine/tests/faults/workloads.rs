@@ -9,13 +9,14 @@ mod plans;
 
 use turnwheel_engine::testkit::Workload;
 
-use flows::{Listening, Scheduled};
+use flows::{Listening, Looping, Scheduled};
 pub(crate) use plans::{Plans, Subject};
 
 /// What is done with each workload.
 pub(crate) trait Each {
-    /// Schedules take minutes of virtual time, so that there may be fewer points of them.
-    fn one<W: Workload>(&mut self, is_schedule: bool, make: impl Fn() -> W);
+    /// Schedules take minutes of virtual time and a flow in a loop has hundreds of tasks: there may
+    /// be fewer points of those that are long.
+    fn one<W: Workload>(&mut self, is_long: bool, make: impl Fn() -> W);
 }
 
 /// Calls it with all workloads.
@@ -24,6 +25,7 @@ pub(crate) fn each(it: &mut impl Each) {
         it.one(false, || Plans::new(subject));
     }
     it.one(false, || Listening);
+    it.one(true, || Looping);
     for overlap in Scheduled::ALL {
         it.one(true, || Scheduled::new(overlap));
     }
