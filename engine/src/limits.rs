@@ -20,6 +20,10 @@ pub const PLANNING_DEPTH_MAX: usize = 128;
 /// Events that wait for one step. A step that takes no more of them must not fill the store.
 pub const EVENTS_MAX: usize = 10_000;
 
+/// How often an entry is tried that the codec cannot encode, about once a second: a codec that has no
+/// key for a minute stops no plan.
+pub const ENCODINGS_MAX: u32 = 60;
+
 /// Bytes of one chunk of a plan's output stream: a reader gets pages of them.
 pub const CHUNK_BYTES_MAX: usize = 1_024 * 1_024;
 

@@ -56,6 +56,8 @@ pub(crate) struct NewEntry {
 /// An entry that was not written comes back to its plan, which hands it over again.
 pub(crate) struct NotWritten {
     pub(crate) error: StoreError,
+    /// Whether it is this entry that cannot be encoded: the store is well.
+    pub(crate) is_unencodable: bool,
     pub(crate) entry: Box<NewEntry>,
 }
 

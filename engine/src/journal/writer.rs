@@ -34,7 +34,13 @@ pub(super) struct Entry {
 impl Entry {
     /// It was not written: its plan gets it back.
     pub(super) fn refuse(self, error: StoreError) {
-        (self.ticket)(Err(NotWritten { error, entry: Box::new(self.entry) }));
+        let entry = Box::new(self.entry);
+        (self.ticket)(Err(NotWritten { error, is_unencodable: false, entry }));
+    }
+
+    fn refuse_unencodable(self, problem: String) {
+        let (error, entry) = (StoreError::Failed(problem), Box::new(self.entry));
+        (self.ticket)(Err(NotWritten { error, is_unencodable: true, entry }));
     }
 }
 
@@ -205,7 +211,7 @@ impl Writer {
                         }
                         Verdict::Unencodable(problem) => {
                             let entry = NewEntry { append, row, tally };
-                            refused.push((Entry { entry, ticket }, StoreError::Failed(problem)));
+                            refused.push((Entry { entry, ticket }, problem));
                             continue;
                         }
                         _ => {}
@@ -214,7 +220,7 @@ impl Writer {
                 }
                 self.forget_written();
                 durable.into_iter().for_each(|(ticket, verdict)| ticket(Ok(verdict)));
-                refused.into_iter().for_each(|(entry, error)| entry.refuse(error));
+                refused.into_iter().for_each(|(entry, why)| entry.refuse_unencodable(why));
                 changers.into_iter().zip(changed).for_each(|(ticket, now)| ticket(Ok(now)));
             }
             Err(error) => {

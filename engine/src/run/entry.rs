@@ -13,7 +13,7 @@ use super::{row, PlanActor};
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::journal::{encode, NewEntry, NotWritten, Tally};
-use crate::plan::{Plan, PlanState};
+use crate::plan::{Plan, PlanState, Record};
 use crate::store::{Append, PlanRow, Verdict};
 use crate::world::Undelivered;
 
@@ -22,11 +22,13 @@ use crate::world::Undelivered;
 pub(super) struct UnderWay {
     /// Effects to carry out then.
     effects: Vec<Effect>,
-    answers: Vec<Answer>,
+    pub(super) answers: Vec<Answer>,
     /// The entry, if the journal has given it back.
     refused: Option<Box<NewEntry>>,
     /// Number of times that it was returned.
-    tries: u32,
+    pub(super) tries: u32,
+    /// Whether it carries out an order, and no call has ended with it.
+    pub(super) is_order: bool,
     /// Its bytes.
     bytes: usize,
     /// The plan as of the entry, if it is time for a snapshot.
@@ -99,7 +101,7 @@ impl PlanActor {
         refused: NotWritten,
         cx: &mut Context<'_, Self>,
     ) {
-        let NotWritten { error, entry } = refused;
+        let NotWritten { error, is_unencodable, entry } = refused;
         let is_asked_for = self.plan.as_ref().is_some_and(|plan| plan.created.caller.is_some());
         let is_refused = self.head == 0 && !is_asked_for;
         if is_refused || matches!(error, StoreError::Fenced { .. }) || !self.world.owns(self.id) {
@@ -107,6 +109,9 @@ impl PlanActor {
         }
         self.note_trouble(Some(&error));
         under_way.tries += 1;
+        if is_unencodable && under_way.is_given_up() {
+            return self.give_up(under_way, error, cx);
+        }
         under_way.refused = Some(entry);
         if under_way.tries > 1 {
             // Once may be an accident; from now on who asks is told.
@@ -190,6 +195,7 @@ impl PlanActor {
         let Some(plan) = &self.plan else { return };
         let whole = self.snapshot_with(plan, &self.records);
         let tally = Tally::of(&self.records, plan.result());
+        let is_order = !self.records.iter().any(|it| matches!(it, Record::Ended { .. }));
         let append = Append {
             plan: self.id,
             prev: self.head,
@@ -205,7 +211,9 @@ impl PlanActor {
         let row = PlanRow { snapshot: self.snapshot.take(), ..row(plan) };
         let effects = std::mem::take(&mut self.effects);
         let answers = std::mem::take(&mut self.answers);
-        self.under_way = Some(UnderWay { effects, answers, bytes, whole, ..UnderWay::default() });
+        let is_order = is_order && !answers.is_empty();
+        let rest = UnderWay::default();
+        self.under_way = Some(UnderWay { effects, answers, is_order, bytes, whole, ..rest });
         self.hand_over(NewEntry { append, row, tally }, cx);
     }
 

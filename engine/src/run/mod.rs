@@ -14,6 +14,7 @@
 //! | `growth` | times of snapshots |
 //! | `actor` | one for each live plan: keeps it in memory and appends its records |
 //! | `entry` | hands one entry at a time to the journal, and continues when it is durable |
+//! | `unencodable` | takes back entries that the codec cannot encode |
 //! | `continued` | plans that begin anew |
 //! | `chunks` | takes chunks of the output stream from the code of steps |
 //! | `alarm` | its timer |
@@ -71,6 +72,7 @@ mod refusal;
 mod rescue;
 mod row;
 mod traced;
+mod unencodable;
 mod wakes;
 
 pub(crate) use actor::PlanActor;

@@ -8,6 +8,7 @@ use turnwheel_actors::{Context, Handler};
 use turnwheel_runtime::{Completion, Failure};
 
 use super::decide::{Decisions, Effect};
+use super::fair::Number;
 use super::queue::{Answer, Asking, Place, Ticket};
 use super::PlanActor;
 use crate::action::{AnyAction, Cause, Returned};
@@ -18,7 +19,7 @@ use crate::plan::{End, PlanState, Record, StepKind, StepState};
 /// A place has come for a step that waits, or never will.
 pub(super) struct Admitted {
     step: StepId,
-    call: u32,
+    ticket: Number,
     place: Result<Place, Failure>,
 }
 
@@ -26,8 +27,8 @@ impl Handler<Admitted> for PlanActor {
     type Reply = ();
 
     fn handle(&mut self, message: Admitted, cx: &mut Context<'_, Self>) {
-        let Admitted { step, call, place } = message;
-        if self.waiting.get(&step).is_none_or(|(waiting, _)| *waiting != call) {
+        let Admitted { step, ticket, place } = message;
+        if self.waiting.get(&step).is_none_or(|(_, waiting)| waiting.number() != ticket) {
             return;
         }
         self.waiting.remove(&step);
@@ -136,11 +137,12 @@ impl PlanActor {
     ) {
         let Some(plan) = &self.plan else { return };
         let (call, queue) = (plan.step(step).calls, self.world.queues().name(ticket.queue()));
+        let number = ticket.number();
         self.waiting.insert(step, (call, ticket));
         if let Some(mut decisions) = self.decisions() {
             decisions.enter_queue(step, queue);
         }
-        cx.pipe(place, move |place| Admitted { step, call, place });
+        cx.pipe(place, move |place| Admitted { step, ticket: number, place });
     }
 
     /// The request of a step; `None` if its code needs no place.

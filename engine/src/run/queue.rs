@@ -248,6 +248,11 @@ impl Queues {
 }
 
 impl Ticket {
+    /// No other ticket of these queues has it.
+    pub(super) fn number(&self) -> Number {
+        self.number
+    }
+
     pub(crate) fn queue(&self) -> usize {
         self.asking.queue
     }

@@ -37,8 +37,10 @@ pub trait Codec: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Why it cannot be encoded. The entry is refused then, and tried again by its plan; a
-    /// snapshot is left out.
+    /// Why it cannot be encoded. The entry is refused then, and tried again by its plan for about a
+    /// minute. Then the plan takes back what it has decided: an order or event is refused (at
+    /// once), a step whose end it was fails with an error of kind `unencodable`, and anything else
+    /// pauses the plan. A snapshot is left out.
     fn encode(&self, plain: &[u8]) -> Result<(String, Vec<u8>), String>;
 
     /// Decodes data that was encoded with the key of this id.

@@ -219,7 +219,7 @@ fn a_store_in_memory_is_encoded_as_well() {
 }
 
 /// Cannot encode what has both words.
-struct Picky(&'static [&'static str]);
+pub(crate) struct Picky(pub(crate) &'static [&'static str]);
 
 impl Codec for Picky {
     fn encode(&self, plain: &[u8]) -> Result<(String, Vec<u8>), String> {

@@ -23,6 +23,7 @@ mod schedules;
 mod search;
 mod step_transactions;
 mod transactions;
+mod unencodable;
 mod values;
 mod view;
 
