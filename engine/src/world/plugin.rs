@@ -22,7 +22,7 @@ pub trait Plugin: Send + Sync + fmt::Debug + 'static {
     fn recover<'a>(&'a self, world: &'a World) -> Later<'a, Result<(), StoreError>>;
 
     /// Takes the place of [`recover`](Plugin::recover) when plans are not looked at: the world
-    /// continues them on request only, or they could not be read.
+    /// continues them on request only.
     fn begin_empty(&self);
 
     /// The world is about to get plans of another world; [`recover`](Plugin::recover) follows.

@@ -14,7 +14,7 @@ use crate::error::{PlanError, StoreError, TriggerError};
 use crate::id::PlanId;
 use crate::limits::REQUEST_LIMIT;
 use crate::plan::{Created, Plan, Record};
-use crate::run::{Begun, PlanActor};
+use crate::run::{self, Begun, PlanActor};
 use crate::store::{WorldKind, SCHEDULES_SLOT};
 
 /// A request that must not be done twice.
@@ -209,7 +209,11 @@ impl World {
                 let is_new = gained.has(crate::store::slot_of(plan));
                 let word = if is_new { Word::Wake } else { Word::AskAgain };
                 if let Err(problem) = shared.say(plan, word) {
-                    tracing::error!(%plan, problem, "a plan does not go on");
+                    tracing::debug!(%plan, problem, "a plan is told again later");
+                    match is_new {
+                        true => shared.wakes().set(plan, shared.now().after(run::AGAIN)),
+                        false => shared.ask_again_later(plan),
+                    }
                 }
             }
         };

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::action::{Batches, Registry};
 use crate::connect::Word;
+use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::journal::Journal;
 use crate::run::{self, Queues, Wakes};
@@ -156,13 +157,16 @@ impl Shared {
         if !self.asking.lock().insert(plan) {
             return;
         }
-        let (world, later) = (Arc::clone(self), self.group.sleep(run::AGAIN));
+        let (world, later) = (Arc::downgrade(self), self.group.sleep(run::AGAIN));
         self.hub.spawn(async move {
             let _slept = later.await;
+            let Some(world) = world.upgrade() else { return };
             world.asking.lock().remove(&plan);
             if world.owns(plan) {
                 if let Err(problem) = world.say(plan, Word::AskAgain) {
-                    tracing::error!(%plan, problem, "a plan does not go on before the next start");
+                    // Its mailbox is full, say.
+                    tracing::debug!(%plan, problem, "a plan is told again later");
+                    world.ask_again_later(plan);
                 }
             }
         });
@@ -170,22 +174,28 @@ impl Shared {
 
     /// Goes on with the plans of slots that are this world's since a change.
     pub(crate) fn owns_now(self: &Arc<Self>, gained: Slots) {
-        let world = World::of(self);
         // From now on events wait until it is known who listens in those plans.
         let looks = !gained.is_empty() && self.opening() == Opening::GoOn;
         let plugin = self.plugin.clone().filter(|_| looks);
         if let Some(plugin) = &plugin {
             plugin.look_again();
         }
+        let (shared, hub) = (Arc::downgrade(self), Arc::clone(&self.hub));
         self.hub.spawn(async move {
-            if let Err(error) = world.adopt(gained).await {
-                tracing::error!(%error, "plans of another world do not go on");
-            }
-            if let Some(plugin) = plugin {
-                if let Err(error) = plugin.recover(&world).await {
-                    tracing::error!(%error, "flows of another world hear no events");
-                    plugin.begin_empty();
+            while let Some(shared) = shared.upgrade().filter(|shared| !shared.is_ending()) {
+                let world = World::of(&shared);
+                let gone_on = match (world.adopt(gained).await, &plugin) {
+                    (Ok(()), Some(plugin)) => plugin.recover(&world).await,
+                    (other, _) => other,
+                };
+                match gone_on {
+                    Ok(()) | Err(StoreError::Fenced { .. }) => return,
+                    Err(error) => {
+                        tracing::error!(%error, "plans of another world do not go on yet");
+                    }
                 }
+                drop((world, shared));
+                hub.pause(run::AGAIN).await;
             }
         });
     }

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use turnwheel_engine::testkit::FaultStore;
 use turnwheel_engine::{
     Check, ConnectError, Delay, Health, MemoryStore, Next, PlanResult, PlanState, SqliteStore,
-    Store, World,
+    Store, StoreError, World,
 };
 
 use crate::common::worlds::Stage;
@@ -65,6 +66,31 @@ fn a_suspended_plan_of_a_dead_world_goes_on_elsewhere_and_its_caller_is_told() {
         let found = history.iter().filter(|entry| entry.text == trace).count();
         assert_eq!(found, 1, "{history:?}");
     });
+}
+
+#[test]
+fn plans_of_a_dead_world_go_on_although_the_store_fails_when_they_are_taken_over() {
+    let store = FaultStore::new(MemoryStore::new());
+    let stage = Stage::over(store.clone());
+    let (first, on_first) = stage.executor("first");
+    let (second, on_second) = stage.executor("second");
+    for script in [&on_first, &on_second] {
+        script.on("a", |step| {
+            if step.has_event() {
+                return Ok(Next::Done);
+            }
+            step.event_after(Duration::from_secs(10), &1)?;
+            Ok(step.wait_for_event("its time"))
+        });
+    }
+    stage.view(&stage.perform(&first, "a b"));
+    store.fail_reads(StoreError::Failed("the disk is away".to_owned()));
+    assert!(stage.invalidate(&second, &first));
+    stage.sim.advance(Duration::from_secs(5));
+    store.heal();
+    // Nobody looks at the plan: it goes on by itself.
+    stage.sim.advance(Duration::from_secs(60));
+    assert_eq!(on_second.said(), ["a", "b", "finalize a", "finalize b"]);
 }
 
 #[test]
