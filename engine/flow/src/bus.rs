@@ -16,7 +16,7 @@ use turnwheel_engine::internal::{self, key_of_cause, unanswered};
 use turnwheel_engine::plan::{Plan, PlanState, StepState};
 use turnwheel_engine::store::Filter as PlanFilter;
 use turnwheel_engine::{
-    Action, Payload, PlanId, PlanView, StepId, StoreError, TriggerOptions, World,
+    Action, Payload, PlanError, PlanId, PlanView, StepId, StoreError, TriggerOptions, World,
 };
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::Completer;
@@ -240,10 +240,7 @@ impl Bus {
                     published.delivered += 1;
                     published.undecided += usize::from(meant == Meant::Open);
                 }
-                Ok(Err(
-                    turnwheel_engine::PlanError::State { .. }
-                    | turnwheel_engine::PlanError::Unknown(_),
-                )) => {
+                Ok(Err(PlanError::State { .. } | PlanError::Unknown(_))) => {
                     // It was over before it was asked.
                     self.listeners.lock().remove((plan, step));
                 }
@@ -337,8 +334,11 @@ pub(crate) async fn recover(bench: &Bench, world: &World) -> Result<(), StoreErr
                 // All are asked before the first answer is waited for.
                 let views: Vec<_> = some.iter().map(|row| world.plan(row.id).view()).collect();
                 for view in views {
-                    if let Ok(view) = view.await {
-                        remember(bench, &view);
+                    match view.await {
+                        Ok(view) => remember(bench, &view),
+                        // Without it the plan would be deaf for as long as the world lives.
+                        Err(PlanError::Store(error @ StoreError::Failed(_))) => return Err(error),
+                        Err(error) => tracing::debug!(%error, "a plan hears no events"),
                     }
                 }
             }

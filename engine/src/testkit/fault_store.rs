@@ -47,6 +47,7 @@ pub(super) struct Script {
     from: Option<(u64, StoreError)>,
     reads: u64,
     reads_fail: Option<StoreError>,
+    reads_at: BTreeMap<u64, StoreError>,
     /// Whether writes wait, and who wakes them.
     is_stalled: bool,
     goes_on: Arc<Condvar>,
@@ -123,6 +124,11 @@ impl FaultStore {
         self.script.lock().at.insert(commit, error);
     }
 
+    /// Fails one read, by its number: they are counted from 1, over all readers.
+    pub fn fail_read_at(&self, read: u64, error: StoreError) {
+        self.script.lock().reads_at.insert(read, error);
+    }
+
     /// Fails every commit from now on, until it is [healed](FaultStore::heal).
     pub fn fail(&self, error: StoreError) {
         let mut script = self.script.lock();
@@ -148,6 +154,7 @@ impl FaultStore {
         script.at.clear();
         script.from = None;
         script.reads_fail = None;
+        script.reads_at.clear();
     }
 
     /// How many reads were tried.
@@ -293,7 +300,8 @@ impl Script {
     fn count(&mut self, op: Op) -> Result<(), StoreError> {
         if op == Op::Read {
             self.reads += 1;
-            return self.reads_fail.clone().map_or(Ok(()), Err);
+            let error = self.reads_at.get(&self.reads).or(self.reads_fail.as_ref());
+            return error.cloned().map_or(Ok(()), Err);
         }
         self.commits += 1;
         let number = self.commits;

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{json, Value};
-use turnwheel_engine::{PlanHandle, PlanState};
-use turnwheel_flow::{CloudEvent, FakeIo, HttpResponse};
+use turnwheel_engine::testkit::FaultStore;
+use turnwheel_engine::{PlanHandle, PlanState, StoreError, World};
+use turnwheel_flow::{CloudEvent, FakeIo, Flows, HttpResponse, WithFlows};
+use turnwheel_runtime::sim::Sim;
 
 use crate::flow_common::{load, Stage};
 
@@ -53,6 +55,38 @@ do:
     assert_eq!(told(&stage, "4", "order.paid", json!({ "order": 5 })), (1, 0));
     assert_eq!(stage.result(&stage.world.plan(ids[5])).unwrap(), json!([{ "order": 5 }]));
     assert_eq!(stage.flows.listeners(), 18);
+}
+
+#[test]
+fn flow_hears_events_after_a_start_of_which_any_read_has_failed() {
+    let flow = load("do: [ { go: { listen: { to: { one: { with: { type: go } } } } } } ]");
+    let mut refused = 0;
+    for read in 1.. {
+        let stage = Stage::new(FakeIo::new());
+        stage.start(&flow, json!({}));
+        stage.pass(1);
+        let (store, wall) = (FaultStore::new(stage.store.clone()), stage.sim.wall());
+        drop(stage);
+        store.fail_read_at(read, StoreError::Failed("the disk was away".to_owned()));
+        let sim = Sim::builder().seed(6).wall(wall + Duration::from_secs(60)).build();
+        let open = || {
+            let builder = World::builder().flows(FakeIo::new()).seed(1);
+            let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
+            sim.block_on(builder.open(store.clone())).expect("it ends")
+        };
+        let world = open().unwrap_or_else(|_| {
+            refused += 1;
+            open().expect("the store is well again")
+        });
+        if store.reads() < read {
+            break;
+        }
+        let flows = Flows::new(&world).expect("it has flows");
+        let told = sim.block_on(flows.publish(event("1", "go", json!({}))));
+        let told = told.expect("it ends").expect("it is told");
+        assert_eq!(told.delivered, 1, "after read {read}");
+    }
+    assert!(refused > 1, "{refused} starts were refused");
 }
 
 #[test]
