@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use turnwheel_runtime::completion::{block_on, completion};
 use turnwheel_runtime::{Completer, Completion, Failure};
@@ -316,6 +317,19 @@ impl Finished {
         block_on(self).unwrap_or_else(|refused| {
             Err(PlanError::Refused { plan, problem: unanswered(&refused) })
         })
+    }
+
+    /// As [`wait`](Self::wait) for at most `limit`; then it is refused, and given up.
+    ///
+    /// # Errors
+    ///
+    /// As of `wait`, or the limit has passed.
+    pub fn wait_timeout(self, limit: Duration) -> Result<PlanView, PlanError> {
+        let Self { plan, finished } = self;
+        match finished.wait_timeout(limit) {
+            Ok(answer) => answer.map(|plan| PlanView { plan }),
+            Err(failure) => Err(PlanError::Refused { plan, problem: unanswered(&failure) }),
+        }
     }
 }
 
