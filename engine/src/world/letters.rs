@@ -70,7 +70,8 @@ impl World {
     }
 
     /// Tries to deliver a dead letter again, for instance after its plan was resumed or its step began
-    /// anew; to the same step or, of the same plan, to another one. If it is taken it leaves the list.
+    /// anew; to the same step or, of the same plan, to another one. If it is taken it leaves the list. Its
+    /// event has another id then, so that it is no repetition of the first delivery.
     ///
     /// # Errors
     ///
@@ -83,7 +84,8 @@ impl World {
                 let problem = format!("there is no dead letter {number}");
                 return Err(PlanError::Refused { plan: PlanId::from_bytes([0; 16]), problem });
             };
-            let (plan, id, payload) = (letter.plan, letter.id, letter.payload);
+            let id = Some(id_again(&letter));
+            let (plan, payload) = (letter.plan, letter.payload);
             let (reply, done) = completion();
             let step = to.unwrap_or(letter.step);
             let refused = |problem: String| PlanError::Refused { plan, problem };
@@ -101,4 +103,13 @@ impl World {
             Ok(())
         })
     }
+}
+
+/// The id of a letter that is delivered again. Its step may know the id of the event, and would
+/// drop it as a repetition; two who deliver the letter at the same time deliver it once.
+fn id_again(letter: &DeadLetter) -> String {
+    const AGAIN: &str = ", dead letter ";
+    let id = letter.id.as_deref().unwrap_or_default();
+    let id = id.split_once(AGAIN).map_or(id, |(id, _)| id);
+    format!("{id}{AGAIN}{} of {}", letter.number, letter.at)
 }

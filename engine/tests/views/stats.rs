@@ -1,5 +1,8 @@
 //! How a world is doing: counts, rates, what waits and since when, events that nobody took.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use turnwheel_engine::limits::{DEAD_LETTERS, DEAD_LETTER_BYTES};
@@ -108,6 +111,43 @@ fn an_event_that_nobody_takes_is_a_dead_letter_and_can_be_sent_again() {
     let left: Vec<u64> = world.dead_letters().letters.iter().map(|letter| letter.number).collect();
     assert_eq!(left, [lost]);
     again(early).expect_err("it is no dead letter any more");
+}
+
+#[test]
+fn an_event_that_its_step_has_failed_with_is_taken_once_when_two_deliver_it_again() {
+    for id in [Some("it"), None] {
+        let theatre = Theatre::new();
+        theatre.script.on("ann", |step| match step.event::<String>()? {
+            None => Ok(Next::suspend("a call")),
+            Some(_) => Err(error("pause")),
+        });
+        let plan = theatre.perform("ann");
+        let ann = step_of(&theatre.settle(&plan), "ann");
+        theatre.done(theatre.world.event(plan.id(), ann, id, &"hello")).expect("it is taken");
+        theatre.settle(&plan);
+        let letter = theatre.world.dead_letters().letters[0].number;
+        theatre.script.on("ann", |step| match step.event::<String>()? {
+            Some(said) if said == "the end" => Ok(Next::Done),
+            said => {
+                step.output = [step.output.clone(), said.into()].into();
+                Ok(Next::suspend("a call"))
+            }
+        });
+        theatre.done(plan.resume("eve")).expect("it is paused");
+        theatre.settle(&plan);
+        let mut both = [(); 2].map(|()| theatre.world.redeliver(letter, None));
+        let mut cx = Context::from_waker(Waker::noop());
+        // Both have found the letter before one of them is answered.
+        assert!(both.iter_mut().all(|one| Pin::new(one).poll(&mut cx).is_pending()));
+        for one in both {
+            theatre.sim.block_on(one).unwrap().expect("it is delivered");
+        }
+        theatre.done(theatre.world.event(plan.id(), ann, None, &"the end")).expect("it is taken");
+        let view = theatre.finished(&plan);
+        let output = view.find::<crate::common::Play>().map(|ann| ann.output.to_string());
+        assert_eq!(output.unwrap().matches("hello").count(), 1, "{id:?}");
+        assert!(theatre.world.dead_letters().letters.is_empty());
+    }
 }
 
 #[test]
