@@ -11,13 +11,20 @@ use super::state::{Kept, Paused, Range};
 use super::timetable::{Answer, Entry, Roster};
 use super::view::ScheduleView;
 use super::Schedule;
-use crate::error::not_taken;
+use crate::error::{cut, not_taken};
 use crate::id::PlanId;
-use crate::limits::{SCHEDULE_BACKFILL_MAX, SCHEDULE_RANGES_MAX, SCHEDULE_RUNNING_MAX};
+use crate::limits::{
+    REASON_BYTES_MAX, SCHEDULE_BACKFILL_MAX, SCHEDULE_RANGES_MAX, SCHEDULE_RUNNING_MAX,
+};
 use crate::time::Time;
 use crate::world::{Opening, World};
 
 type Reply<T> = Completer<Result<T, ScheduleError>>;
+
+/// Text given by a person, cut to the length that rows may hold.
+fn said(text: &str) -> String {
+    cut(text.to_owned(), REASON_BYTES_MAX)
+}
 
 /// Answer to a request: comes when its consequences are durable.
 type Asked<T> = Completion<Result<T, ScheduleError>>;
@@ -157,7 +164,7 @@ impl<'a> Schedules<'a> {
     /// Stops automatic launches until [`Schedules::unpause`]. Running plans continue; launches by
     /// hand and backfills are still possible.
     pub fn pause(&self, name: &str, by: &str, why: &str) -> Asked<ScheduleView> {
-        let (by, why) = (by.to_owned(), why.to_owned());
+        let (by, why) = (said(by), said(why));
         self.change(name, move |entry, now| {
             entry.kept.paused.get_or_insert(Paused { at: now, by, why });
             Ok(())
@@ -192,7 +199,7 @@ impl<'a> Schedules<'a> {
 
     /// Launches now, whatever the overlap policy says and whether it is paused or not; answers the plan.
     pub fn trigger_now(&self, name: &str, by: &str) -> Asked<PlanId> {
-        let (name, by) = (name.to_owned(), by.to_owned());
+        let (name, by) = (name.to_owned(), said(by));
         self.ask(move |roster, cx, reply| {
             let (Some(now), found) = (roster.now(), roster.found(&name).map(|_| ())) else {
                 return;

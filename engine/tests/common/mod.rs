@@ -3,6 +3,7 @@
 
 pub(crate) mod calendar;
 pub(crate) mod worlds;
+pub(crate) mod wrapped;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

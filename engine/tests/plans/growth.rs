@@ -5,14 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use turnwheel_engine::limits::HISTORY_KEPT;
-use turnwheel_engine::store::{
-    Batch, ScheduleWrite, Seq, StoreReader, StoreWriter, Swap, Upkeep, Verdict, WorldsWrite,
-};
-use turnwheel_engine::{
-    Action, ActionError, MemoryStore, Next, PlanId, RunAsync, RunsAsync, StepContext, Store,
-    StoreError, World,
-};
+use turnwheel_engine::store::Batch;
+use turnwheel_engine::{Action, ActionError, Next, RunAsync, RunsAsync, StepContext, World};
 use turnwheel_runtime::sim::Sim;
+
+use crate::common::wrapped::{Beside, Wrapped};
 
 /// Takes events without an end.
 struct Meter;
@@ -33,72 +30,20 @@ impl RunAsync for Meter {
 
 /// Counts the bytes of entries and snapshots.
 #[derive(Clone, Debug, Default)]
-struct Counting {
-    inner: MemoryStore,
-    bytes: Arc<AtomicUsize>,
-}
+struct Counting(Arc<AtomicUsize>);
 
-struct Writer {
-    inner: Box<dyn StoreWriter>,
-    bytes: Arc<AtomicUsize>,
-}
-
-impl Store for Counting {
-    fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
-        let (inner, bytes) = (self.inner.writer()?, Arc::clone(&self.bytes));
-        Ok(Box::new(Writer { inner, bytes }))
-    }
-
-    fn reader(&self) -> Result<Box<dyn StoreReader>, StoreError> {
-        self.inner.reader()
-    }
-
-    fn name(&self) -> String {
-        self.inner.name()
-    }
-}
-
-impl StoreWriter for Writer {
-    fn epoch(&self) -> u64 {
-        self.inner.epoch()
-    }
-
-    fn last(&self) -> Seq {
-        self.inner.last()
-    }
-
-    fn remove(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, StoreError> {
-        self.inner.remove(plans)
-    }
-
-    fn free(&mut self, locks: &[(String, PlanId)]) -> Result<(), StoreError> {
-        self.inner.free(locks)
-    }
-
-    fn upkeep(&self) -> Upkeep {
-        self.inner.upkeep()
-    }
-
-    fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
+impl Beside for Counting {
+    fn commit(&self, batch: &Batch<'_>) {
         let entries: usize = batch.appends.iter().map(|append| append.records.len()).sum();
         let snapshots = batch.rows.iter().filter_map(|row| row.snapshot.as_ref());
         let snapshots: usize = snapshots.map(|(_, bytes)| bytes.len()).sum();
-        self.bytes.fetch_add(entries + snapshots, Ordering::Relaxed);
-        self.inner.commit(batch)
-    }
-
-    fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
-        self.inner.write_schedules(writes)
-    }
-
-    fn write_worlds(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {
-        self.inner.write_worlds(write)
+        self.0.fetch_add(entries + snapshots, Ordering::Relaxed);
     }
 }
 
 #[test]
 fn an_event_costs_the_same_after_two_thousand_others() {
-    let (store, sim) = (Counting::default(), Sim::new(3));
+    let (store, sim) = (Wrapped::<Counting>::default(), Sim::new(3));
     let builder = World::builder().action(Meter).seed(3);
     let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
     let world = sim.block_on(builder.open(store.clone())).expect("it ends").expect("it begins");
@@ -108,7 +53,7 @@ fn an_event_costs_the_same_after_two_thousand_others() {
     let step = view.run_step::<Meter>().expect("it has one").id;
     let mut costs = Vec::new();
     for window in 0..8 {
-        let before = store.bytes.load(Ordering::Relaxed);
+        let before = store.beside.0.load(Ordering::Relaxed);
         for number in 0..256 {
             let id = format!("reading {}", 10_000 + window * 256 + number);
             let taken = sim.wait(world.event_by(plan.id(), step, Some(&id), &number, "a meter"));
@@ -119,7 +64,7 @@ fn an_event_costs_the_same_after_two_thousand_others() {
             }
         }
         sim.advance(Duration::from_secs(5));
-        costs.push(store.bytes.load(Ordering::Relaxed) - before);
+        costs.push(store.beside.0.load(Ordering::Relaxed) - before);
     }
     let (first, last) = (costs[0] + costs[1], costs[6] + costs[7]);
     assert!(last * 2 < first * 3, "512 events cost {first} bytes at first and {last} at last");

@@ -3,20 +3,20 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use turnwheel_engine::limits::REASON_BYTES_MAX;
 use turnwheel_engine::schedule::{CatchUp, Outcome, Overlap, Schedule};
-use turnwheel_engine::store::{
-    Batch, Filter, ScheduleWrite, Seq, StoreReader, StoreWriter, Swap, Verdict, WorldsWrite,
-};
+use turnwheel_engine::store::{Filter, ScheduleWrite, StoreReader, StoreWriter};
 use turnwheel_engine::testkit::FaultStore;
 use turnwheel_engine::{
-    MemoryStore, Next, Payload, PlanId, PlanResult, ScheduleError, SqliteStore, SqliteSync,
-    StepState, Store, StoreError, Time, World,
+    MemoryStore, Next, Payload, PlanResult, ScheduleError, SqliteStore, SqliteSync, StepState,
+    StoreError, Time, World,
 };
 use turnwheel_runtime::sim::Sim;
 
 use crate::common::calendar::{
     ask, every, get, launches, plans, put, set_clock, theatre_at, time, world_over, HOUR, MINUTE,
 };
+use crate::common::wrapped::{Beside, Wrapped};
 use crate::common::{Piece, Script};
 
 #[test]
@@ -120,6 +120,20 @@ fn schedules_that_cannot_be_are_refused() {
         assert!(matches!(gone, Err(ScheduleError::Unknown(name)) if name == "gone"));
     }
     assert!(ask(&theatre, |all| all.list("", 10)).unwrap().is_empty(), "nothing was taken");
+}
+
+#[test]
+fn long_texts_of_people_are_cut_before_they_are_stored() {
+    let theatre = theatre_at("2026-03-01T00:30:00Z");
+    put(&theatre, every("hourly", HOUR, "a"));
+    let long = "x".repeat(10 * 1_024 * 1_024);
+    ask(&theatre, |all| all.pause("hourly", &long, &long)).unwrap();
+    let paused = get(&theatre, "hourly").paused.expect("it is paused");
+    assert!(paused.by.len() <= REASON_BYTES_MAX && paused.why.len() <= REASON_BYTES_MAX);
+    assert!(paused.why.contains("10485760 bytes in all"), "{}", paused.why);
+    let plan = ask(&theatre, |all| all.trigger_now("hourly", &long)).unwrap();
+    let view = theatre.finished(&theatre.world.plan(plan));
+    assert!(view.created.by.len() <= REASON_BYTES_MAX, "{} bytes", view.created.by.len());
 }
 
 #[test]
@@ -230,84 +244,42 @@ fn a_queue_of_launches_has_an_end() {
     assert_eq!((view.counts.launched, view.waiting, view.counts.skipped), (1, 1_000, 100));
 }
 
-/// A store in which another world changes schedules: right before they are written, as often as said.
-#[derive(Clone, Debug)]
-struct Meddled {
-    inner: MemoryStore,
-    times: Arc<Mutex<u32>>,
-}
+/// Another world changes schedules right before they are written, as often as said.
+#[derive(Clone, Debug, Default)]
+struct Meddles(Arc<Mutex<u32>>);
 
-struct MeddledWriter {
-    inner: Box<dyn StoreWriter>,
-    store: Meddled,
-}
-
-impl Store for Meddled {
-    fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
-        let inner = self.inner.writer()?;
-        Ok(Box::new(MeddledWriter { inner, store: self.clone() }))
-    }
-
-    fn reader(&self) -> Result<Box<dyn StoreReader>, StoreError> {
-        self.inner.reader()
-    }
-
-    fn name(&self) -> String {
-        self.inner.name()
-    }
-}
-
-impl StoreWriter for MeddledWriter {
-    fn epoch(&self) -> u64 {
-        self.inner.epoch()
-    }
-
-    fn last(&self) -> Seq {
-        self.inner.last()
-    }
-
-    fn remove(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, StoreError> {
-        self.inner.remove(plans)
-    }
-
-    fn free(&mut self, locks: &[(String, PlanId)]) -> Result<(), StoreError> {
-        self.inner.free(locks)
-    }
-
-    fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
-        self.inner.commit(batch)
-    }
-
-    fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
-        let mut times = self.store.times.lock().expect("nobody panics with it");
+impl Beside for Meddles {
+    fn schedules(
+        &self,
+        inner: &mut dyn StoreWriter,
+        writes: &[ScheduleWrite],
+        reader: &mut dyn StoreReader,
+    ) -> Result<(), StoreError> {
+        let mut times = self.0.lock().expect("nobody panics with it");
         if *times > 0 {
             *times -= 1;
             for write in writes {
-                let row = self.store.inner.reader()?.schedule(&write.name)?;
+                let row = reader.schedule(&write.name)?;
                 let row = row.expect("only schedules that are there are meddled with");
                 let (name, from, data) = (row.name, row.version, Some(row.data));
                 let epoch = write.epoch;
-                self.inner.write_schedules(&[ScheduleWrite { name, from, data, epoch }])?;
+                inner.write_schedules(&[ScheduleWrite { name, from, data, epoch }])?;
             }
         }
-        self.inner.write_schedules(writes)
-    }
-
-    fn write_worlds(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {
-        self.inner.write_worlds(write)
+        Ok(())
     }
 }
 
 #[test]
 fn what_another_world_changes_at_the_same_time_counts() {
-    let store = Meddled { inner: MemoryStore::new(), times: Arc::default() };
+    let store = Wrapped::<Meddles>::default();
     let script = Script::default();
     let wall = SystemTime::from(time("2026-03-01T00:30:00Z"));
     let (sim, world) = world_over(store.clone(), &script, wall);
     let put = || world.schedules().put(every("hourly", HOUR, "a"));
     sim.block_on(put()).unwrap().unwrap().unwrap();
     // Whoever asks is told, and may ask again.
-    *store.times.lock().unwrap() = 1;
+    *store.beside.0.lock().unwrap() = 1;
     let pause = || world.schedules().pause("hourly", "eva", "a try");
     let refused = sim.block_on(pause()).unwrap().unwrap();
     assert!(matches!(refused, Err(ScheduleError::Changed(name)) if name == "hourly"));
@@ -315,7 +287,7 @@ fn what_another_world_changes_at_the_same_time_counts() {
     sim.block_on(world.schedules().unpause("hourly")).unwrap().unwrap().unwrap();
     // Launches are decided again, in each of their writes.
     for meddled in 1..=3_u64 {
-        *store.times.lock().unwrap() = u32::try_from(meddled).unwrap();
+        *store.beside.0.lock().unwrap() = u32::try_from(meddled).unwrap();
         sim.advance(HOUR);
         let view = sim.block_on(world.schedules().get("hourly")).unwrap().unwrap().unwrap();
         assert_eq!(view.counts.launched, meddled, "{view:?}");
