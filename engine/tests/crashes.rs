@@ -6,6 +6,9 @@ mod workloads;
 #[path = "faults/runs.rs"]
 mod runs;
 
+#[path = "crash/clean_ends.rs"]
+mod clean_ends;
+
 use turnwheel_engine::testkit::{CrashPoints, CrashReport, FaultReport, Faults, Twin};
 
 use workloads::faults::{self, Plans, Subject};

@@ -1,8 +1,16 @@
 //! Idempotency keys that have begun a plan: the same request answers it, another one is refused.
 
-use turnwheel_engine::{Delay, Payload, PlanHandle, TriggerError, TriggerOptions, Triggering};
+use std::time::Duration;
 
-use crate::common::{part, Piece, Play, Theatre};
+use turnwheel_engine::store::Filter;
+use turnwheel_engine::testkit::FaultStore;
+use turnwheel_engine::{
+    Delay, MemoryStore, Payload, PlanHandle, StoreError, TriggerError, TriggerOptions, Triggering,
+    World,
+};
+use turnwheel_runtime::sim::Sim;
+
+use crate::common::{part, Piece, Play, Script, Theatre};
 
 fn begun(theatre: &Theatre, triggering: Triggering) -> PlanHandle {
     theatre.sim.block_on(triggering).expect("it ends").expect("the plan is taken")
@@ -69,5 +77,37 @@ fn every_way_to_begin_a_plan_compares_the_input_of_a_known_key() {
     for other in others {
         let differs = refused(&theatre, other, &first);
         assert_eq!(differs, "another input, which differs at «/who»");
+    }
+}
+
+#[test]
+fn of_callers_that_come_at_once_with_one_key_all_get_one_plan_or_a_refusal() {
+    for failing in 0..6 {
+        let (sim, store) = (Sim::new(3), FaultStore::new(MemoryStore::new()));
+        let script = Script::default();
+        let builder = World::builder().action(Play::new(&script)).action(Piece).seed(3);
+        let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
+        let world = sim.block_on(builder.open(store.clone())).unwrap().expect("it begins");
+        store.fail_at(store.commits() + failing, StoreError::Failed("away".to_owned()));
+        let inputs = ["a", "b", "a", "b"];
+        let begun = inputs.map(|input| world.trigger_once::<Piece>("order 7", input.to_owned()));
+        let answers = begun.map(|begun| sim.block_on(begun).expect("it ends"));
+        sim.advance(Duration::from_secs(60));
+        let rows = sim.block_on(world.list(Filter::default())).unwrap().expect("it lists");
+        assert!(rows.len() <= 1, "{} plans", rows.len());
+        let mut taken = Vec::new();
+        for (input, answer) in inputs.into_iter().zip(answers) {
+            match answer {
+                Ok(plan) => taken.push((input, plan.id())),
+                Err(TriggerError::KeyReused { .. } | TriggerError::Store(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        taken.dedup();
+        assert!(taken.len() <= 1, "{taken:?} after a failure of commit {failing}");
+        assert!(taken.len() == rows.len() || failing > 0, "somebody has got the plan");
+        if let Some((input, _)) = taken.first() {
+            assert_eq!(script.said(), [input.to_string(), format!("finalize {input}")]);
+        }
     }
 }
