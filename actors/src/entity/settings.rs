@@ -63,16 +63,14 @@ impl EntitiesBuilder {
         Self { system: system.clone(), settings }
     }
 
-    /// As [`EntitiesBuilder::idle`] for one type; overrides [`Entity::IDLE`].
-    pub fn idle_of<E: Entity>(mut self, idle: Duration) -> Self {
-        self.settings.idle_of.insert(TypeId::of::<E>(), idle);
-        self
-    }
-
     setters! {
         /// Time without a message before an entity is passivated, for types with the default
         /// [`Entity::IDLE`].
         idle(self, idle: Duration) => self.settings.idle = Some(idle);
+
+        /// As [`EntitiesBuilder::idle`] for one type; overrides [`Entity::IDLE`].
+        idle_of<E: Entity>(self, idle: Duration) =>
+            self.settings.idle_of.insert(TypeId::of::<E>(), idle);
 
         /// Their reminders, delivered until [`Entities::end_reminders`], while the group runs.
         reminders(self, reminders: &Reminders) => self.settings.reminders = Some(reminders.clone());
@@ -113,13 +111,11 @@ impl EntitiesBuilder {
 
         /// The ownership of keys.
         placement(self, placement: Arc<dyn Placement>) => self.settings.placement = placement;
-    }
 
-    /// Puts an interceptor around every message that an entity of this type handles, inside those
-    /// of the system and earlier ones. See [`intercept`](crate::intercept).
-    pub fn intercept<E: Entity>(mut self, interceptor: impl Interceptor) -> Self {
-        self.settings.incoming.entry(TypeId::of::<E>()).or_default().push(interceptor);
-        self
+        /// Puts an interceptor around every message that an entity of this type handles, inside
+        /// those of the system and earlier ones. See [`intercept`](crate::intercept).
+        intercept<E: Entity>(self, interceptor: impl Interceptor) =>
+            self.settings.incoming.entry(TypeId::of::<E>()).or_default().push(interceptor);
     }
 
     /// Makes them.

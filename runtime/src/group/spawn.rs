@@ -141,16 +141,23 @@ impl<S: Send + 'static, K: Attachment> TaskBuilder<S, K> {
         /// The class under which metrics are kept; by default the name of the state's type. Keep
         /// the number of classes small: each has histograms, and lives as long as the group.
         class(self, class: &str) => self.class = Some(class.to_owned());
-    }
 
-    /// Makes the name of another type than the state's the class, for layers that wrap the state.
-    /// Cheaper than [`TaskBuilder::class`], which counts if both are given.
-    pub fn class_of<T>(mut self) -> Self {
-        self.class_type = type_name::<T>();
-        self
-    }
+        /// Makes the name of another type than the state's the class, for layers that wrap the
+        /// state. Cheaper than [`TaskBuilder::class`], which counts if both are given.
+        class_of<T>(self) => self.class_type = type_name::<T>();
 
-    setters! {
+        /// A number that handles answer with [`Task::tag`], for layers that tell tasks apart their
+        /// way.
+        tag(self, tag: u64) => self.tag = tag;
+
+        /// A label for logs and listings.
+        label(self, key: &str, value: &str) =>
+            self.extra.get_or_insert_default().labels.push((key.into(), value.into()));
+
+        /// Puts the task into the system class: never behind user tasks. For supervision and the
+        /// like, with short jobs.
+        system(self) => self.is_system = true;
+
         /// Bounds of the mailbox; by default the group's.
         mailbox(self, mailbox: Mailbox) => self.mailbox = Some(mailbox);
 
@@ -192,26 +199,6 @@ impl<S: Send + 'static, K: Attachment> TaskBuilder<S, K> {
     pub fn hooks<H: Lifecycle<S> + Default>(mut self) -> Self {
         self.lifecycle = None;
         self.fixed = Some(|parts, place| register(parts, Fixed::<H>::default(), place));
-        self
-    }
-
-    /// A number that handles answer with [`Task::tag`], for layers that tell tasks apart their way.
-    pub fn tag(mut self, tag: u64) -> Self {
-        self.tag = tag;
-        self
-    }
-
-    /// A label for logs and listings.
-    pub fn label(mut self, key: &str, value: &str) -> Self {
-        let labels = &mut self.extra.get_or_insert_default().labels;
-        labels.push((key.into(), value.into()));
-        self
-    }
-
-    /// Puts the task into the system class: never behind user tasks. For supervision and the like,
-    /// with short jobs.
-    pub fn system(mut self) -> Self {
-        self.is_system = true;
         self
     }
 
