@@ -40,11 +40,11 @@ macro_rules! clone_fields {
 macro_rules! setters {
     ($(
         $(#[$meta:meta])*
-        $name:ident $(<$generic:ident $(: $bound:path)?>)? ($this:ident $(, $value:ident: $type:ty)*)
+        $name:ident $(<$param:ident $(: $bound:path)?>)? ($this:ident $(, $value:ident: $type:ty)*)
             => $set:expr;
     )+) => {$(
         $(#[$meta])*
-        pub fn $name $(<$generic $(: $bound)?>)? (mut $this $(, $value: $type)*) -> Self {
+        pub fn $name $(<$param $(: $bound)?>)? (mut $this $(, $value: $type)*) -> Self {
             $set;
             $this
         }
