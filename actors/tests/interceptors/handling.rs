@@ -233,6 +233,33 @@ fn a_panic_is_seen_and_may_be_translated_and_one_of_an_interceptor_fails_the_mes
 }
 
 #[test]
+fn a_state_whose_destructor_panics_fails_the_message_and_not_the_actor() -> Tested {
+    struct Falls;
+    impl Drop for Falls {
+        fn drop(&mut self) {
+            panic!("at the very end");
+        }
+    }
+    struct Stateful;
+    impl Interceptor for Stateful {
+        type State = Falls;
+        fn begin(&self, _: &mut Call<'_>) -> Result<Falls, Failure> {
+            Ok(Falls)
+        }
+    }
+    let sim = Sim::fifo();
+    let adder = adder(&sim, Stateful)?;
+    let error = sim.block_on(adder.ask(Plain(1)))?.expect_err("its interceptor has failed");
+    assert!(error.to_string().contains("at the very end"), "{error}");
+    assert!(!adder.phase().is_over(), "the actor goes on");
+    let system = System::builder(&sim.group("cpu")).intercept_outgoing(Stateful).build();
+    let other = system.spawn(Adder::default())?;
+    let error = sim.block_on(other.ask(Plain(1)))?.expect_err("its interceptor has failed");
+    assert!(error.to_string().contains("at the very end"), "{error}");
+    Ok(())
+}
+
+#[test]
 fn the_failure_of_one_that_refuses_reaches_the_caller_with_its_type() -> Tested {
     #[derive(Debug, thiserror::Error)]
     #[error("{0} may not")]

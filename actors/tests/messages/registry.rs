@@ -2,9 +2,10 @@
 
 use std::convert::Infallible;
 use std::error::Error;
+use std::future::Future;
 use std::time::Duration;
 
-use turnwheel_actors::registry::{LookupError, RegisterError, NAME_BYTES_MAX};
+use turnwheel_actors::registry::{LookupError, RegisterError, NAME_BYTES_MAX, NAME_WAITERS_MAX};
 use turnwheel_actors::{Actor, Address, Callee, Context, Handler, Pool, Recipient, System};
 use turnwheel_actors_testkit::Stage;
 use turnwheel_runtime::{Group, Pinning};
@@ -157,6 +158,25 @@ fn the_end_of_an_actor_frees_its_names() -> Outcome {
         drop((first, second, third));
         stage.assert_empty();
     }
+    Ok(())
+}
+
+#[test]
+fn look_ups_that_were_given_up_make_room_for_others() -> Outcome {
+    let stage = Stage::new(1);
+    let look_up = || stage.system().lookup_within::<Address<Echo>>("echo", 10 * SECOND);
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    let mut waiting = Vec::new();
+    for _ in 0..NAME_WAITERS_MAX {
+        let mut one = Box::pin(look_up());
+        assert!(one.as_mut().poll(&mut cx).is_pending());
+        waiting.push(one);
+    }
+    let error = stage.wait(look_up())?.err();
+    assert_eq!(error, Some(LookupError::TooManyWaiting { name: "echo".to_owned() }));
+    drop(waiting);
+    let error = stage.wait(look_up())?.err();
+    assert!(matches!(error, Some(LookupError::TimedOut { .. })), "it may wait: {error:?}");
     Ok(())
 }
 

@@ -70,6 +70,9 @@ pub fn race<T: Send + 'static>(sources: Vec<Completion<T>>) -> Completion<T> {
 
 /// Starts the work of one item after the other, each after the previous one is done. Stops at the
 /// first failure; later items are never started. Any number of items, without recursion.
+///
+/// `start` runs on the thread that completes the previous work. After a call of a task this is
+/// inside its turn, where another call of the same task is refused.
 pub fn traverse<I, T, F>(items: I, start: F) -> Completion<Vec<T>>
 where
     I: IntoIterator,

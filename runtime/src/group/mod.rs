@@ -25,6 +25,7 @@ pub(crate) use shared::{
 pub(crate) use shutdown::begin as begin_shutdown;
 pub use shutdown::{ShutdownError, ShutdownReport};
 pub use spawn::{SpawnError, SpawnErrorKind, TaskBuilder};
+use timers::CancelsTimer;
 pub use timers::TimersFull;
 pub(crate) use timers::{KeyCell, TimerEntry, TimerKey};
 
@@ -161,11 +162,15 @@ impl Group {
     }
 
     /// Completes after a delay, never early. Awaitable on any executor. Once the group has ended it
-    /// fails with [`Failure::Abandoned`], at once if it is called later.
+    /// fails with [`Failure::Abandoned`], at once if it is called later. Dropping it cancels the
+    /// timer.
     pub fn sleep(&self, delay: Duration) -> Completion<()> {
         let (completer, waiting) = completion();
-        match self.shared.arm_entry(delay, TimerEntry::Complete(completer)) {
-            Ok(_) => waiting,
+        match self.shared.arm_entry(delay, TimerEntry::Complete(completer.clone())) {
+            Ok(key) => {
+                completer.on_cancel(Arc::new(self.cancels(key)).into());
+                waiting
+            }
             Err(full) => Completion::failed(Failure::error(full)),
         }
     }
@@ -195,11 +200,13 @@ impl Group {
         F: FnOnce() -> T + Send + 'static,
     {
         let (completer, done) = completion();
+        let mut timer = None;
         if let Some(limit) = limit {
             let late = completer.clone();
             let expire = move || drop(late.fail(Failure::TimedOut(limit)));
-            if let Err(full) = self.shared.arm_entry(limit, TimerEntry::Call(Box::new(expire))) {
-                return Completion::failed(Failure::error(full));
+            match self.shared.arm_entry(limit, TimerEntry::Call(Box::new(expire))) {
+                Ok(key) => timer = Some(self.cancels(key)),
+                Err(full) => return Completion::failed(Failure::error(full)),
             }
         }
         let for_refusal = completer.clone();
@@ -210,8 +217,10 @@ impl Group {
                 Ok(value) => completer.complete(value).map_err(drop),
                 Err(panic) => completer.fail(Failure::from_panic(panic)).map_err(drop),
             };
+            drop(timer);
         });
         let accepted = match &self.shared.simulation {
+            Some(_) if self.shared.has_ended.load(Ordering::Acquire) => Err(Failure::Closed),
             Some(simulation) => {
                 simulation.block(job);
                 Ok(())
@@ -222,6 +231,10 @@ impl Group {
             let _ = for_refusal.fail(failure);
         }
         done
+    }
+
+    fn cancels(&self, key: TimerKey) -> CancelsTimer {
+        CancelsTimer { group: Arc::downgrade(&self.shared), key }
     }
 }
 

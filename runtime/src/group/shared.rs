@@ -251,7 +251,8 @@ impl GroupShared {
         self.arm(self.deadline_after(delay), entry)
     }
 
-    fn arm(&self, deadline_ns: u64, entry: TimerEntry) -> Result<TimerKey, TimersFull> {
+    /// Arms any entry for a time.
+    pub(crate) fn arm(&self, deadline_ns: u64, entry: TimerEntry) -> Result<TimerKey, TimersFull> {
         let index = worker::with_current(|local| {
             local.filter(|local| local.is_of(self)).map(|local| local.index)
         });

@@ -49,8 +49,8 @@ pub enum ShutdownError {
 impl Group {
     /// Closes all tasks in order, then ends the threads; waits at most 30 s for the tasks.
     ///
-    /// Spawning is refused from now on. Idempotent: a second call reports the leftovers of the
-    /// first.
+    /// Spawning is refused from now on. A second call also waits for the end; its report counts
+    /// only tasks that the first has not counted.
     ///
     /// # Errors
     ///

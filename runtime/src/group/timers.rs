@@ -3,9 +3,13 @@
 //! Any worker services any wheel, so a blocked worker delays no timer. `earliest` is never
 //! later than the earliest deadline of all wheels once the arming call has returned.
 
+use std::sync::Weak;
+use std::task::Wake;
+
 use crossbeam_utils::CachePadded;
 
 use super::earliest::Earliest;
+use super::shared::GroupShared;
 use crate::completion::Completer;
 use crate::failure::contain;
 use crate::limits::{TIMERS_FIRED_MAX, TIMERS_PENDING_MAX};
@@ -60,6 +64,26 @@ impl KeyCell {
         let sequence = self.sequence.load(Ordering::Acquire);
         let place = self.place.load(Ordering::Relaxed);
         TimerKey { wheel: (place >> 32) as u32, key: Key { index: place as u32, sequence } }
+    }
+}
+
+/// Cancels a timer when it is dropped: what nothing waits for any more would else hold its place in
+/// the wheel until its deadline. As a waker it does so when the waiter gives up.
+#[derive(Debug)]
+pub(super) struct CancelsTimer {
+    pub(super) group: Weak<GroupShared>,
+    pub(super) key: TimerKey,
+}
+
+impl Wake for CancelsTimer {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for CancelsTimer {
+    fn drop(&mut self) {
+        if let Some(group) = self.group.upgrade() {
+            group.timers.cancel(self.key);
+        }
     }
 }
 

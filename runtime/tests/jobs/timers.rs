@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use turnwheel_runtime::completion::{completion, Completion};
 use turnwheel_runtime::sim::Sim;
-use turnwheel_runtime::{Cancelled, Context, Late, Timer};
+use turnwheel_runtime::{Cancelled, Context, Failure, Group, Late, Pinning, Timer};
 
 use crate::{ms, note, noted, Log};
 
@@ -140,4 +141,40 @@ fn the_next_run_of_a_fixed_delay_is_measured_from_the_end_of_the_last() {
     let times = times.lock().unwrap();
     assert!(times.len() >= 2);
     assert!(times[1] - times[0] >= 17_000_000, "7 ms of job and 10 ms of delay: {times:?}");
+}
+
+#[test]
+fn a_sleep_that_is_given_up_leaves_no_timer() {
+    const LONG: Duration = Duration::from_secs(3_600);
+    let sim = Sim::fifo();
+    let group = sim.group("cpu");
+    drop(group.sleep(LONG));
+    assert_eq!(sim.quiescence().timers, 0, "dropped");
+    let (_completer, never) = completion::<()>();
+    drop(group.timeout(never, LONG));
+    assert_eq!(sim.quiescence().timers, 0, "a time-out that was never polled");
+    let answered = group.timeout(Completion::done(7), LONG);
+    assert_eq!(sim.block_on(answered).unwrap().unwrap(), 7);
+    assert_eq!(sim.quiescence().timers, 0, "a value in time");
+    assert!(matches!(sim.wait_for(group.sleep(LONG), ms(1)), Err(Failure::TimedOut(_))));
+    assert_eq!(sim.quiescence().timers, 0, "a wait that was given up");
+    let sleep = group.sleep(ms(5));
+    sim.advance(ms(5));
+    assert!(sleep.is_done(), "one that is waited for goes on");
+}
+
+#[test]
+fn a_blocking_closure_that_ends_in_time_leaves_no_timer() {
+    const LIMIT: Option<Duration> = Some(Duration::from_secs(3_600));
+    let sim = Sim::fifo();
+    let group = sim.group("cpu");
+    assert_eq!(sim.wait(group.run_blocking(|| 7, LIMIT)).unwrap(), 7);
+    assert_eq!(sim.quiescence().timers, 0);
+    sim.shutdown(ms(1));
+    assert!(matches!(group.run_blocking(|| 7, LIMIT).try_take(), Some(Err(Failure::Closed))));
+    drop(sim);
+
+    let group = Group::builder("threads").workers(1).pinning(Pinning::None).build().unwrap();
+    assert_eq!(group.run_blocking(|| 7, LIMIT).wait().unwrap(), 7);
+    group.shutdown().unwrap();
 }

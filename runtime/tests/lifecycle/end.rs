@@ -115,6 +115,25 @@ fn a_close_has_a_deadline_even_while_starting() {
 }
 
 #[test]
+fn the_earliest_of_several_close_deadlines_counts() {
+    for limits in [[1, 100], [100, 1]] {
+        everywhere(|world| {
+            let (starting, _completer) = held(|_, _| {});
+            let task = world.spawn(Hooks { starting, ..Hooks::default() });
+            world.until("starting");
+            let closed = limits.map(|limit| task.close_within(Duration::from_secs(limit)));
+            world.settle();
+            world.advance(Duration::from_millis(999));
+            assert!(!closed[0].is_done(), "never early");
+            world.advance(Duration::from_millis(1));
+            for closed in closed {
+                world.wait(closed).expect("stopped at the earlier deadline");
+            }
+        });
+    }
+}
+
+#[test]
 fn a_task_without_handles_ends_in_order_when_nothing_can_reach_it() {
     everywhere(|world| {
         let started = doing(|_, cx| {

@@ -186,7 +186,8 @@ impl<A: Actor> Address<A> {
     ///
     /// # Errors
     ///
-    /// `OnWorker` at once on a worker thread, `TimedOut`, `Closed`; the message comes back.
+    /// `TimedOut`, `Closed`, `GroupMemory`; `OnWorker` at once on a worker thread if there is no
+    /// place. The message comes back.
     pub fn tell_wait<M: MessageFor<A, K>, K: 'static>(
         &self,
         message: M,

@@ -76,14 +76,14 @@ impl Interception {
             let mut outcome = Outcome { end: &mut *end, retrying, again: None };
             let ended = contained(layer, || layer.end(&mut one, info, &mut outcome));
             let again = outcome.again;
-            match ended {
-                Ok(()) if again.is_some() => {
-                    kept.push(one);
-                    info.attempt += 1;
-                    return again;
-                }
-                Ok(()) => {}
-                Err(failure) => end.fail(AskError::Unanswered(failure)),
+            if ended.is_ok() && again.is_some() {
+                kept.push(one);
+                info.attempt += 1;
+                return again;
+            }
+            // The destructor of its state is code of the interceptor, too.
+            if let Err(failure) = ended.and(contained(layer, || drop(one))) {
+                end.fail(AskError::Unanswered(failure));
             }
         }
         None

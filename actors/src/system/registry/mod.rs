@@ -205,7 +205,8 @@ impl Names {
             Err(LookupError::Unknown { .. }) => {}
             found => return Ok(found),
         }
-        if state.waiting.len() == state.waiting.capacity() {
+        let count = state.waiting.len();
+        if count == state.waiting.capacity() || count >= NAME_WAITERS_MAX {
             state.waiting.retain(|(_, waiter)| !waiter.is_cancelled());
             let room = state.waiting.len().max(4);
             state.waiting.reserve(room);

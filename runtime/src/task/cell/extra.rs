@@ -42,8 +42,8 @@ pub(crate) struct Life {
     pub(crate) failure: Option<Failure>,
     /// Whether the task left phase Starting without being started.
     pub(crate) is_unstarted: bool,
-    /// The timer that stops a closing task at its deadline.
-    pub(crate) deadline: Option<TimerKey>,
+    /// Deadline of a closing task, and the timer that stops it then.
+    pub(crate) deadline: Option<(u64, TimerKey)>,
     /// Whether a failure was requested and not yet carried out.
     pub(crate) is_fail_requested: bool,
     /// Whether the group has ended without this task: it is never run again.

@@ -180,15 +180,26 @@ impl<S> Task<S> {
         self.closed()
     }
 
-    /// As [`Task::close`]; after `deadline` the task is stopped.
+    /// As [`Task::close`]; after `deadline` the task is stopped. Of several calls the earliest
+    /// deadline counts.
     pub fn close_within(&self, deadline: Duration) -> Completion<()> {
         let closed = self.close();
+        let group = &self.inner.group;
+        let deadline_ns = group.deadline_after(deadline);
         let extra = self.inner.extra_or_make();
+        let mut later = None;
         let mut life = extra.life.lock();
-        if life.deadline.is_none() && !self.inner.is_settled.load(Ordering::Acquire) {
+        let is_earliest = life.deadline.is_none_or(|(armed_ns, _)| deadline_ns < armed_ns);
+        if is_earliest && !self.inner.is_settled.load(Ordering::Acquire) {
             let entry = TimerEntry::Stop(self.inner.clone());
-            // A full wheel leaves the close without a deadline; the future still says when.
-            life.deadline = self.inner.group.arm_entry(deadline, entry).ok();
+            // A full wheel leaves the deadline as it was; the future still says when.
+            if let Ok(key) = group.arm(deadline_ns, entry) {
+                later = life.deadline.replace((deadline_ns, key));
+            }
+        }
+        drop(life);
+        if let Some((_, key)) = later {
+            group.timers.cancel(key);
         }
         closed
     }
@@ -387,7 +398,8 @@ impl<S: Send + 'static> Task<S> {
     ///
     /// # Errors
     ///
-    /// `OnWorker` at once on a worker thread, `TimedOut`, `Closed`; the job comes back.
+    /// `TimedOut`, `Closed`, `GroupMemory`; `OnWorker` at once on a worker thread if there is no
+    /// place. The job comes back.
     pub fn submit_wait<F>(&self, job: F, limit: Duration) -> Result<(), SubmitError<F>>
     where
         F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static,

@@ -31,7 +31,7 @@ pub struct Mailbox {
 impl Mailbox {
     /// At most `jobs` queued, further ones are answered `Full`. Zero is refused when the task is
     /// spawned, and so is more than [`MAILBOX_JOBS_MAX`](crate::limits::MAILBOX_JOBS_MAX) unless
-    /// the overflow policy is another one.
+    /// the overflow policy is another one. `u64::MAX` is no bound.
     pub const fn bounded(jobs: u64) -> Self {
         Self { capacity: jobs, overflow: Overflow::Reject }
     }

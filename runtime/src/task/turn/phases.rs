@@ -293,7 +293,7 @@ fn settle(turn: &Turn) {
             let closed = std::mem::take(&mut life.closed);
             (started, closed, life.failure.clone(), life.deadline.take())
         };
-        if let Some(key) = deadline {
+        if let Some((_, key)) = deadline {
             group.timers.cancel(key);
         }
         for waiter in started {
