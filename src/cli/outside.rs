@@ -23,6 +23,7 @@ pub(crate) fn host_io(settings: &Settings) -> HostIo {
     let networks: Vec<String> = list("io.http-networks");
     options.http_networks = networks.iter().filter_map(|name| Network::from_name(name)).collect();
     options.http_ports = settings::ports(settings.get("io.http-ports").0).unwrap_or_default();
+    options.namespace_tasks_max = settings.count("flows.namespace-tasks-max");
     options.http_redirects = settings.count("io.http-redirects");
     options.body_max = settings.bytes("io.body-max").min(options.body_max);
     options.command_timeout = settings.length("io.command-timeout");

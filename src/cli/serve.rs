@@ -4,7 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use turnwheel::engine::{BuildError, Retention, SqliteStore, StoreError, World};
+use turnwheel::engine::{BuildError, Queue, Retention, SqliteStore, StoreError, World};
 use turnwheel::flow::{Flows, WithFlows};
 use turnwheel::http::serve::{start_log, start_log_and_traces, Listen, LogFormat, Server};
 use turnwheel::http::{Access, Options, Role, Token};
@@ -198,6 +198,8 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     let unclean_ends = settings.count("serve.unclean-ends-max");
     let builder = World::builder().action(workers.action()).flows(io.clone());
     let builder = builder.unclean_ends_max(unclean_ends);
+    let queue = Queue::new("default").size(settings.count("flows.tasks-max"));
+    let builder = builder.queue(queue.only_blocking());
     let builder = match retention(settings) {
         Some(retention) => builder.keep(retention),
         None => builder,

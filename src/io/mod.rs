@@ -226,6 +226,10 @@ impl Io for HostIo {
         Ok(bytes)
     }
 
+    fn namespace_tasks_max(&self) -> u32 {
+        self.inner.options.namespace_tasks_max
+    }
+
     fn secret(&self, name: &str) -> Result<Option<Value>, IoError> {
         secrets::find(&self.inner.options, name)
     }

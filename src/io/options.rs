@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use turnwheel_flow::limits::NAMESPACE_TASKS_MAX;
 use turnwheel_flow::{HTTP_BODY_MAX, PROCESS_OUTPUT_MAX};
 
 use super::network::Network;
@@ -39,6 +40,8 @@ pub struct IoOptions {
     pub body_max: usize,
     /// Time limit of a command without a limit of its own.
     pub command_timeout: Duration,
+    /// How many tasks of flows of one namespace do something outside at once.
+    pub namespace_tasks_max: u32,
     /// Time between SIGTERM and SIGKILL for a command.
     pub command_grace: Duration,
     /// The most that a command may write to each of its outputs, in bytes.
@@ -60,6 +63,7 @@ impl Default for IoOptions {
             http_ports: Vec::new(),
             http_redirects: 10,
             body_max: HTTP_BODY_MAX,
+            namespace_tasks_max: NAMESPACE_TASKS_MAX,
             command_timeout: Duration::from_secs(3_600),
             command_grace: Duration::from_secs(5),
             output_max: PROCESS_OUTPUT_MAX,

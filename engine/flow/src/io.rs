@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::limits::NAMESPACE_TASKS_MAX;
+
 /// The outside effects of flows. Calls may block: they come from the blocking pool.
 ///
 /// Each may be repeated after a crash, with the same [`IoCall::key`].
@@ -76,6 +78,12 @@ pub trait Io: Send + Sync + fmt::Debug + 'static {
     /// Why scripts in a language cannot be run here, for instance because no interpreter is installed;
     /// nothing if they can.
     fn script_problem(&self, language: ScriptLanguage) -> Option<String>;
+
+    /// How many tasks of flows of one namespace do something outside at once; further ones wait, and
+    /// leave the places of the queue to other namespaces.
+    fn namespace_tasks_max(&self) -> u32 {
+        NAMESPACE_TASKS_MAX
+    }
 
     /// Reads a resource that is no HTTP one, such as `file:///etc/flows/script.py`.
     ///

@@ -144,6 +144,18 @@ pub(crate) const KEYS: &[Key] = &[
         "whether serve publishes what happens to flows, as events that other flows can listen for",
     ),
     key(
+        "flows.tasks-max",
+        Kind::Count,
+        "64",
+        "how many tasks of flows do something outside at once",
+    ),
+    key(
+        "flows.namespace-tasks-max",
+        Kind::Count,
+        "48",
+        "how many of them may be of one namespace, so that others have places left",
+    ),
+    key(
         "serve.listen",
         Kind::Address,
         "127.0.0.1:7070",

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use turnwheel_engine::action::{
-    Action, ActionView, Cause, Next, Rescue, Run, RunAsync, Runs, RunsAsync, StepContext,
-    SubPlanOptions,
+    Action, ActionView, Cause, Concurrency, Next, Rescue, Run, RunAsync, Runs, RunsAsync,
+    StepContext, SubPlanOptions,
 };
 use turnwheel_engine::plan::Planner;
 use turnwheel_engine::{internal, ActionError, Payload};
@@ -99,6 +99,7 @@ impl RunAsync for FlowPlan {
             is_extended: false,
             extends: None,
             is_retry: false,
+            namespace: String::new(),
             depth: 0,
         };
         let is_fresh = step.output.cursor.is_none() && step.output.outcome.is_none();
@@ -180,6 +181,11 @@ impl Action for FlowEffect {
     type Input = TaskInput;
     type Output = TaskOutput;
     type Phases = Runs;
+
+    fn concurrency(&self) -> Concurrency<TaskInput> {
+        let limit = self.bench.io.namespace_tasks_max();
+        Concurrency::keyed(limit, |input| format!("flows of {}", input.namespace))
+    }
 
     fn rescue(&self, _: &ActionError) -> Rescue {
         Rescue::Fail

@@ -336,13 +336,15 @@ impl Machine<'_> {
             return Err(Fault::runtime(problem));
         }
         let is_retry = self.is_retry;
-        let input = TaskInput { at, raw, context, vars, is_extended, extends, is_retry, depth };
+        let is_effect = task.kind.is_effect() && !is_extended;
+        let namespace = if is_effect { self.env.flow.namespace.clone() } else { String::new() };
+        let input =
+            TaskInput { at, raw, context, vars, is_extended, extends, is_retry, namespace, depth };
         if let Some(limit) =
             self.limit_of(task, &input).map_err(|it| it.from_task(&task.pointer))?
         {
             self.asks.notices.push((limit, Notice::Late(tag)));
         }
-        let is_effect = task.kind.is_effect() && !is_extended;
         self.asks.parts.push(Asked { tag, is_effect, input });
         Ok(())
     }

@@ -54,6 +54,9 @@ pub struct TaskInput {
     /// Whether an attempt that is not the first one begins with it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_retry: bool,
+    /// The namespace of its flow, of a task that does something outside.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) namespace: String,
     /// Its depth among nested tasks.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) depth: u32,

@@ -14,6 +14,7 @@ mod life;
 mod listeners;
 mod loops;
 mod malformed;
+mod namespaces;
 mod problems;
 mod starts;
 mod tasks;
