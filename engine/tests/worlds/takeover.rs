@@ -79,17 +79,19 @@ fn plans_of_a_dead_world_go_on_although_the_store_fails_when_they_are_taken_over
             if step.has_event() {
                 return Ok(Next::Done);
             }
-            step.event_after(Duration::from_secs(10), &1)?;
+            step.event_after(Duration::from_secs(100), &1)?;
             Ok(step.wait_for_event("its time"))
         });
     }
     stage.view(&stage.perform(&first, "a b"));
+    // Its row is written: only a look at the store finds it.
+    stage.sim.advance(Duration::from_secs(30));
     store.fail_reads(StoreError::Failed("the disk is away".to_owned()));
     assert!(stage.invalidate(&second, &first));
     stage.sim.advance(Duration::from_secs(5));
     store.heal();
     // Nobody looks at the plan: it goes on by itself.
-    stage.sim.advance(Duration::from_secs(60));
+    stage.sim.advance(Duration::from_secs(200));
     assert_eq!(on_second.said(), ["a", "b", "finalize a", "finalize b"]);
 }
 
