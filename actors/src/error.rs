@@ -30,10 +30,7 @@ impl<T, M> Open for Result<T, TellError<Large<M>>> {
     type Opened = Result<T, TellError<M>>;
 
     fn open(self) -> Self::Opened {
-        match self {
-            Ok(sent) => Ok(sent),
-            Err(error) => Err(error.open()),
-        }
+        self.map_err(TellError::open)
     }
 }
 
@@ -179,18 +176,10 @@ impl<M> AskError<M> {
     }
 }
 
+/// Its text: the message need not be `Debug`.
 impl<M> fmt::Debug for AskError<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(refused) => f.debug_tuple("Refused").field(&refused.kind).finish(),
-            Self::Cycle { chain, .. } => f.debug_tuple("Cycle").field(chain).finish(),
-            Self::TimedOut(spent) => f.debug_tuple("TimedOut").field(spent).finish(),
-            Self::Unanswered(failure) => f.debug_tuple("Unanswered").field(failure).finish(),
-            Self::Intercepted { failure, .. } => {
-                f.debug_tuple("Intercepted").field(failure).finish()
-            }
-            Self::NotOwner { owner, .. } => f.debug_tuple("NotOwner").field(owner).finish(),
-        }
+        write!(f, "AskError({self})")
     }
 }
 

@@ -26,11 +26,9 @@ pub struct Backoff {
     seed: Option<u64>,
 }
 
-impl Default for Backoff {
+default_value! {
     /// From 100 ms to 30 s, doubling, with a quarter of jitter.
-    fn default() -> Self {
-        Self::exponential(BACKOFF_FIRST_DEFAULT, BACKOFF_CAP_DEFAULT).jitter_percent(25)
-    }
+    Backoff => Self::exponential(BACKOFF_FIRST_DEFAULT, BACKOFF_CAP_DEFAULT).jitter_percent(25)
 }
 
 impl Backoff {

@@ -50,3 +50,17 @@ macro_rules! setters {
         }
     )+};
 }
+
+/// `Default` by an expression.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! default_value {
+    ($(#[$meta:meta])* $name:ty => $value:expr) => {
+        impl ::std::default::Default for $name {
+            $(#[$meta])*
+            fn default() -> Self {
+                $value
+            }
+        }
+    };
+}

@@ -23,11 +23,7 @@ pub(crate) struct Children {
     sweep_at: usize,
 }
 
-impl Default for Children {
-    fn default() -> Self {
-        Self { list: Vec::new(), sweep_at: SWEEP_FROM }
-    }
-}
+default_value!(Children => Self { list: Vec::new(), sweep_at: SWEEP_FROM });
 
 impl Children {
     pub(crate) fn add(&mut self, task: AnyTask, limit: Duration) {

@@ -108,9 +108,6 @@ impl Exit {
 
 impl From<Result<(), Failure>> for Exit {
     fn from(result: Result<(), Failure>) -> Self {
-        match result {
-            Ok(()) => Self::Closed,
-            Err(failure) => Self::Failed(failure),
-        }
+        result.map_or_else(Self::Failed, |()| Self::Closed)
     }
 }

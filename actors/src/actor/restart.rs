@@ -30,11 +30,9 @@ pub struct Restart {
     backoff: Option<Backoff>,
 }
 
-impl Default for Restart {
+default_value! {
     /// Ten times a minute, without pauses.
-    fn default() -> Self {
-        Self::limited(RESTARTS_DEFAULT, RESTART_WINDOW_DEFAULT)
-    }
+    Restart => Self::limited(RESTARTS_DEFAULT, RESTART_WINDOW_DEFAULT)
 }
 
 impl Restart {

@@ -230,10 +230,8 @@ impl Deadlines {
     }
 }
 
-impl Default for List {
-    fn default() -> Self {
-        Self { queue: VecDeque::new(), heap: BinaryHeap::new(), sweep_at: SWEEP_MIN }
-    }
+default_value! {
+    List => Self { queue: VecDeque::new(), heap: BinaryHeap::new(), sweep_at: SWEEP_MIN }
 }
 
 impl List {

@@ -20,12 +20,10 @@ pub(crate) struct Ambient {
     pub(crate) deadline_ns: u64,
 }
 
-impl Default for Ambient {
+default_value! {
     /// Nothing is ambient.
     #[inline(always)]
-    fn default() -> Self {
-        Self { baggage: None, chain: CallChain::default(), deadline_ns: u64::MAX }
-    }
+    Ambient => Self { baggage: None, chain: CallChain::default(), deadline_ns: u64::MAX }
 }
 
 thread_local! {

@@ -28,11 +28,7 @@ impl Budget {
     }
 }
 
-impl Default for Budget {
-    fn default() -> Self {
-        Self::new(TURN_JOBS_MAX, TURN_TIME_MAX)
-    }
-}
+default_value!(Budget => Self::new(TURN_JOBS_MAX, TURN_TIME_MAX));
 
 /// Behaviour of a worker without work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

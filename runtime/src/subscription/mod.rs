@@ -183,11 +183,7 @@ impl Source {
 #[derive(Debug)]
 pub(crate) struct ReadyStack(AtomicPtr<Source>);
 
-impl Default for ReadyStack {
-    fn default() -> Self {
-        Self(AtomicPtr::new(ptr::null_mut()))
-    }
-}
+default_value!(ReadyStack => Self(AtomicPtr::new(ptr::null_mut())));
 
 impl ReadyStack {
     fn push(&self, source: Arc<Source>) {

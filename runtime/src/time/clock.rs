@@ -75,11 +75,7 @@ impl SystemClock {
     }
 }
 
-impl Default for SystemClock {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+default_value!(SystemClock => Self::new());
 
 impl Clock for SystemClock {
     #[inline]

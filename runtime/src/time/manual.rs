@@ -92,11 +92,7 @@ impl ManualClock {
     }
 }
 
-impl Default for ManualClock {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+default_value!(ManualClock => Self::new());
 
 impl Clock for ManualClock {
     fn now_ns(&self) -> u64 {

@@ -26,10 +26,8 @@ pub(crate) struct Directories {
     others: Mutex<HashMap<TypeId, AnyDirectory>>,
 }
 
-impl Default for Directories {
-    fn default() -> Self {
-        Self { slots: [const { OnceLock::new() }; SLOTS], others: Mutex::default() }
-    }
+default_value! {
+    Directories => Self { slots: [const { OnceLock::new() }; SLOTS], others: Mutex::default() }
 }
 
 /// Takes a number as it is: the number of a type is a hash already.

@@ -65,11 +65,7 @@ impl Mailbox {
     }
 }
 
-impl Default for Mailbox {
-    fn default() -> Self {
-        Self::bounded(crate::limits::MAILBOX_JOBS_DEFAULT)
-    }
-}
+default_value!(Mailbox => Self::bounded(crate::limits::MAILBOX_JOBS_DEFAULT));
 
 /// One queued job and its key.
 #[derive(Debug)]
