@@ -11,7 +11,7 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-use turnwheel_engine::testkit::{CrashPoints, CrashReport};
+use turnwheel_testkit::{CrashPoints, CrashReport};
 
 /// Points that make a proof worth its name.
 const POINTS_LEAST: u64 = 10_000;

@@ -20,7 +20,7 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-use turnwheel_engine::testkit::{FaultPoint, FaultReport, Faults, Moment, Trouble, Workload};
+use turnwheel_testkit::{FaultPoint, FaultReport, Faults, Moment, Trouble, Workload};
 
 /// Points of each workload and seed with files.
 const FILES_POINTS: usize = 100;

@@ -1,6 +1,8 @@
 //! Interface for the crates of this workspace that extend a world. It changes without notice:
 //! programs use the rest of this crate.
 
+mod alone;
+
 use std::future::Future;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -10,14 +12,18 @@ use turnwheel_runtime::{Completion, Failure};
 
 use crate::action::{Action, StepContext};
 use crate::connect::{Answer, AnswerKind, ConnectError, Request, RequestKind};
-use crate::error::PlanError;
+use crate::error::{PlanError, StoreError};
 use crate::id::{PlanId, StepId};
 use crate::payload::Payload;
-use crate::store::WorldKind;
+use crate::plan::{Plan, Record};
+use crate::store::{Seq, WorldKind};
 use crate::world::{Shared, TriggerOptions, World, WorldBuilder};
 
+pub use self::alone::{call_alone, has_phase, plan_alone, run_alone, Calling, Over, Phase};
 pub use crate::error::unanswered;
+pub use crate::journal::{decode, decode_plan, encode_plan};
 pub use crate::picture::{fault_text, task_place, EFFECT, TASK};
+pub use crate::run::row;
 pub use crate::world::{Heard, Later, Plugin};
 
 /// World that may have ended.
@@ -98,6 +104,29 @@ pub async fn publish_to(
         }
         other => Err(ConnectError::Refused(format!("a strange answer: {other:?}"))),
     }
+}
+
+/// Writes the rows of all plans that are behind the journal.
+///
+/// # Errors
+///
+/// The store failed.
+pub async fn write_rows(world: &World) -> Result<(), StoreError> {
+    world.write_rows().await
+}
+
+/// Applies an entry of the journal to a plan, or to none if the entry is its first.
+///
+/// # Errors
+///
+/// The entry does not follow from the plan.
+pub fn after_entry(
+    before: Option<Plan>,
+    id: PlanId,
+    place: Seq,
+    records: Vec<Record>,
+) -> Result<Plan, String> {
+    Plan::after_entry(before, id, place, records).map_err(|error| error.to_string())
 }
 
 /// Sends an event that is no dead letter if it is refused.

@@ -18,7 +18,6 @@ pub mod plan;
 mod run;
 pub mod schedule;
 pub mod store;
-pub mod testkit;
 mod time;
 mod transaction;
 pub mod watch;
@@ -49,7 +48,6 @@ pub use schedule::{Schedule, ScheduleError};
 pub use store::{
     Codec, CodedStore, MemoryStore, SqliteCheck, SqliteStore, SqliteSync, Store, WorldKind,
 };
-pub use testkit::crash_points;
 pub use time::{Time, TimeError};
 pub use transaction::TransactionAdapter;
 /// Makes an action of a function or of an impl block: the shortest way to write one.

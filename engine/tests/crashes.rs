@@ -9,7 +9,7 @@ mod runs;
 #[path = "crash/clean_ends.rs"]
 mod clean_ends;
 
-use turnwheel_engine::testkit::{CrashPoints, CrashReport, FaultReport, Faults, Twin};
+use turnwheel_testkit::{CrashPoints, CrashReport, FaultReport, Faults, Twin};
 
 use workloads::faults::{self, Plans, Subject};
 

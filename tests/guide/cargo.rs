@@ -7,13 +7,14 @@ use clap::Parser as _;
 use crate::bench_cli::Cli;
 
 /// The folders of the packages.
-const PACKAGES: [(&str, &str); 9] = [
+const PACKAGES: [(&str, &str); 10] = [
     ("turnwheel", "."),
     ("turnwheel-runtime", "runtime"),
     ("turnwheel-actors", "actors"),
     ("turnwheel-actors-macros", "actors/macros"),
     ("turnwheel-engine", "engine"),
     ("turnwheel-flow", "engine/flow"),
+    ("turnwheel-testkit", "engine/testkit"),
     ("turnwheel-bench", "benches"),
     ("turnwheel-loom", "loom-tests"),
     ("turnwheel-browser", "browser-tests"),

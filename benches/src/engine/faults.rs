@@ -10,7 +10,7 @@ mod runs;
 use std::path::Path;
 use std::time::Instant;
 
-use turnwheel_engine::testkit::{FaultReport, Faults};
+use turnwheel_testkit::{FaultReport, Faults};
 
 use self::workloads as faults;
 use crate::error::BenchError;

@@ -28,17 +28,17 @@ pub(crate) fn encode(records: &[Record]) -> Vec<u8> {
 }
 
 /// The records of an entry.
-pub(crate) fn decode(plan: PlanId, bytes: &[u8]) -> Result<Vec<Record>, StoreError> {
+pub fn decode(plan: PlanId, bytes: &[u8]) -> Result<Vec<Record>, StoreError> {
     read(plan, bytes)
 }
 
 /// A whole plan.
-pub(crate) fn encode_plan(plan: &Plan) -> Vec<u8> {
+pub fn encode_plan(plan: &Plan) -> Vec<u8> {
     write(plan)
 }
 
 /// A whole plan.
-pub(crate) fn decode_plan(plan: PlanId, bytes: &[u8]) -> Result<Plan, StoreError> {
+pub fn decode_plan(plan: PlanId, bytes: &[u8]) -> Result<Plan, StoreError> {
     let mut plan: Plan = read(plan, bytes)?;
     plan.rebuild();
     Ok(plan)

@@ -20,7 +20,8 @@ use std::sync::Arc;
 
 use turnwheel_runtime::{Completion, Group, Mailbox, Task};
 
-pub(crate) use codec::{decode, decode_plan, encode, encode_plan};
+pub(crate) use codec::encode;
+pub use codec::{decode, decode_plan, encode_plan};
 pub(crate) use directory::Directory;
 pub(crate) use followers::Followers;
 pub use locks::LockView;

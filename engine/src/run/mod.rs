@@ -86,7 +86,7 @@ pub(crate) use message::{
 pub(crate) use orders::OrderKind;
 pub(crate) use pool::on_pool;
 pub(crate) use queue::Queues;
-pub(crate) use row::row;
+pub use row::row;
 pub(crate) use wakes::Wakes;
 
 /// Pause before a message to another plan is sent again.

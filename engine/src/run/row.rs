@@ -4,7 +4,7 @@ use crate::plan::{Plan, PlanState};
 use crate::store::PlanRow;
 
 /// The row of a plan for searches.
-pub(crate) fn row(plan: &Plan) -> PlanRow {
+pub fn row(plan: &Plan) -> PlanRow {
     let (waits, waits_for) = plan.wait();
     PlanRow {
         id: plan.id,

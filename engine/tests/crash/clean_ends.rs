@@ -4,11 +4,11 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
-use turnwheel_engine::testkit::{Client, FaultPoint, Faults, Moment, Trouble, Workload};
 use turnwheel_engine::{
     Action, ActionError, Finalize, Finalizes, Next, OnInterrupt, PlanResult, Planner, Rescue,
     Revert, Reverts, RunAsync, RunsAsync, StepContext, WorldBuilder,
 };
+use turnwheel_testkit::{Client, FaultPoint, Faults, Moment, Trouble, Workload};
 
 /// A leaf whose interruption pauses its plan.
 struct Careful;

@@ -2,11 +2,11 @@
 //! queue.
 
 use serde::{Deserialize, Serialize};
-use turnwheel_engine::testkit::{Client, Workload};
 use turnwheel_engine::{
     Action, ActionError, Next, OnInterrupt, PlanState, Planner, Queue, Run, Runs, Singleton,
     StepContext, WorldBuilder,
 };
+use turnwheel_testkit::{Client, Workload};
 
 /// Two steps at the same time in a queue for one, of one plan after the other.
 struct Turn;

@@ -9,12 +9,12 @@ mod turns;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use turnwheel_engine::testkit::{Client, CrashPoints, CrashReport, Workload};
 use turnwheel_engine::{
     output, Action, ActionError, Finalize, Finalizes, Input, Next, Planner, Rescue, RetryPolicy,
     Revert, Reverts, Run, RunAsync, Runs, RunsAsync, StepContext, WorldBuilder,
 };
 use turnwheel_runtime::Backoff;
+use turnwheel_testkit::{Client, CrashPoints, CrashReport, Workload};
 
 use faults::{each, Each};
 

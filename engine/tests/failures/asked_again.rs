@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use turnwheel_engine::testkit::FaultStore;
 use turnwheel_engine::{
     Action, ActionError, Cause, MemoryStore, Next, PlanResult, PlanState, RunAsync, RunsAsync,
     StepContext, StoreError, World,
 };
 use turnwheel_runtime::sim::Sim;
+use turnwheel_testkit::FaultStore;
 
 const SUB_PLANS: u32 = 6;
 

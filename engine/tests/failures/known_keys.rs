@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use turnwheel_engine::store::Filter;
-use turnwheel_engine::testkit::FaultStore;
 use turnwheel_engine::{
     Delay, MemoryStore, Payload, PlanHandle, StoreError, TriggerError, TriggerOptions, Triggering,
     World,
 };
 use turnwheel_runtime::sim::Sim;
+use turnwheel_testkit::FaultStore;
 
 use crate::common::{part, Piece, Play, Script, Theatre};
 

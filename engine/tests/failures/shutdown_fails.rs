@@ -4,13 +4,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use turnwheel_engine::testkit::FaultStore;
 use turnwheel_engine::{
     Action, ActionError, BuildError, MemoryStore, Next, PlanId, PlanResult, RunAsync, RunsAsync,
     StepContext, StoreError, Waiting, World,
 };
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::Completion;
+use turnwheel_testkit::FaultStore;
 
 /// Much longer than a limit, and than anything takes that is not stuck.
 const LONG: Duration = Duration::from_secs(20);

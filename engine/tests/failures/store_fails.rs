@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use turnwheel_engine::testkit::FaultStore;
 use turnwheel_engine::{
     Action, ActionError, Cause, Delay, MemoryStore, Next, PlanHandle, PlanResult, PlanState,
     PlanView, RunAsync, RunsAsync, SqliteStore, SqliteSync, StepContext, Store, StoreError,
@@ -12,6 +11,7 @@ use turnwheel_engine::{
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::{Completer, Completion};
+use turnwheel_testkit::FaultStore;
 
 /// Code that does not end before it may, in its first call; with children if it is told to.
 #[derive(Clone, Default)]

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::{json, Value};
 use turnwheel_engine::schedule::{Overlap, Schedule};
-use turnwheel_engine::testkit::{Client, Workload};
 use turnwheel_engine::{Plan, PlanId, ScheduleError, TriggerOptions, WorldBuilder};
 use turnwheel_flow::{self as flow, CloudEvent, FakeIo, Flow, Flows, WithFlows};
 use turnwheel_runtime::Completion;
+use turnwheel_testkit::{Client, Workload};
 
 use super::actions::{actions, Do, Leaf, Log};
 

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use turnwheel_engine::testkit::{Client, Workload};
 use turnwheel_engine::{
     Action, Delay, Plan, PlanId, PlanResult, PlanState, Retention, TriggerOptions, WorldBuilder,
 };
+use turnwheel_testkit::{Client, Workload};
 
 use super::actions::{actions, Ask, Do, Leaf, Log, Made, Narrow, Only, Tree};
 

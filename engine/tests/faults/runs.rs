@@ -1,6 +1,6 @@
 //! Fault runs of all workloads.
 
-use turnwheel_engine::testkit::{FaultReport, Faults, Workload};
+use turnwheel_testkit::{FaultReport, Faults, Workload};
 
 use super::faults::{each, Each};
 

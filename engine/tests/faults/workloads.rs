@@ -7,7 +7,7 @@ mod flows;
 #[path = "plans.rs"]
 mod plans;
 
-use turnwheel_engine::testkit::Workload;
+use turnwheel_testkit::Workload;
 
 use flows::{Listening, Looping, Scheduled};
 pub(crate) use plans::{Plans, Subject};

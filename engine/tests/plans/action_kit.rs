@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use turnwheel_engine::testkit::ActionKit;
 use turnwheel_engine::{
     output, Action, ActionError, Finalize, Finalizes, Input, Next, PlanResult, PlanState, Planner,
     Poll, Polled, Polling, Polls, Rescue, RetryPolicy, Revert, Reverts, Run, Runs, StepContext,
     StepState,
 };
+use turnwheel_testkit::ActionKit;
 
 /// Looks at a commit; its parts are planned, and merged when all have said yes.
 struct Commit;

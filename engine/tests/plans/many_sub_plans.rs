@@ -8,12 +8,12 @@ use turnwheel_engine::limits::{
     SUB_PLANS_AT_ONCE, SUB_PLANS_IN_MEMORY, SUB_PLANS_KEPT, SUB_PLANS_PAGE,
 };
 use turnwheel_engine::store::{Filter, Store};
-use turnwheel_engine::testkit::FaultStore;
 use turnwheel_engine::{
     Action, ActionError, Cause, MemoryStore, Next, PlanHandle, PlanResult, PlanState, RunAsync,
     RunsAsync, StepContext, StoreError, World,
 };
 use turnwheel_runtime::sim::Sim;
+use turnwheel_testkit::FaultStore;
 
 use crate::common::Theatre;
 

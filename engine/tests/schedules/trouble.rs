@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime};
 use turnwheel_engine::limits::REASON_BYTES_MAX;
 use turnwheel_engine::schedule::{CatchUp, Outcome, Overlap, Schedule};
 use turnwheel_engine::store::{Filter, ScheduleWrite, StoreReader, StoreWriter};
-use turnwheel_engine::testkit::FaultStore;
 use turnwheel_engine::{
     MemoryStore, Next, Payload, PlanResult, ScheduleError, SqliteStore, SqliteSync, StepState,
     StoreError, Time, World,
 };
 use turnwheel_runtime::sim::Sim;
+use turnwheel_testkit::FaultStore;
 
 use crate::common::calendar::{
     ask, every, get, launches, plans, put, set_clock, theatre_at, time, world_over, HOUR, MINUTE,

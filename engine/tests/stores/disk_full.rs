@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use turnwheel_engine::testkit::FaultStore;
 use turnwheel_engine::{
     Action, ActionError, MemoryStore, Next, PlanError, PlanHandle, PlanResult, PlanState, Run,
     Runs, SqliteStore, SqliteSync, StepContext, Store, StoreError, TriggerError, Waiting, World,
 };
 use turnwheel_runtime::sim::Sim;
+use turnwheel_testkit::FaultStore;
 
 /// Waits for an event, or for its timer.
 struct Wait;

@@ -1,10 +1,10 @@
 //! Looking at a store that a world has, or that none has.
 
 use turnwheel_engine::store::{Filter, Order, StoreView};
-use turnwheel_engine::testkit::FaultStore;
 use turnwheel_engine::{
     Next, PlanError, PlanId, PlanResult, PlanState, SqliteStore, Store, StoreError, Time, World,
 };
+use turnwheel_testkit::FaultStore;
 
 use crate::common::calendar::{every, put, HOUR};
 use crate::common::Theatre;

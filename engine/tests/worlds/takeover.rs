@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use turnwheel_engine::testkit::FaultStore;
 use turnwheel_engine::{
     Check, ConnectError, Delay, Health, MemoryStore, Next, PlanResult, PlanState, SqliteStore,
     Store, StoreError, World,
 };
+use turnwheel_testkit::FaultStore;
 
 use crate::common::worlds::Stage;
 use crate::common::{step_of, Piece, Script};

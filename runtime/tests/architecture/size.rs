@@ -15,7 +15,8 @@ const CRATES: &[(&str, usize)] = &[
     ("actors/interceptors/src", 0),
     ("actors/testkit/src", 0),
     ("engine/macros/src", 0),
-    ("engine/src", 517),
+    ("engine/src", 495),
+    ("engine/testkit/src", 27),
     ("engine/flow/src", 82),
     ("src", 235),
 ];

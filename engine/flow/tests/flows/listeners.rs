@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{json, Value};
-use turnwheel_engine::testkit::FaultStore;
 use turnwheel_engine::{PlanHandle, PlanState, StoreError, World};
 use turnwheel_flow::{CloudEvent, FakeIo, Flows, HttpResponse, WithFlows};
 use turnwheel_runtime::sim::Sim;
+use turnwheel_testkit::FaultStore;
 
 use crate::flow_common::{load, Stage};
 

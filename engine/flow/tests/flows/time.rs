@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use turnwheel_engine::testkit::{Client, CrashPoints, Workload};
 use turnwheel_engine::{PlanState, Waiting, WorldBuilder};
 use turnwheel_flow::{FakeIo, FlowPlan, Flows, HttpResponse, WithFlows};
+use turnwheel_testkit::{Client, CrashPoints, Workload};
 
 use crate::flow_common::{load, Stage};
 

@@ -1,10 +1,10 @@
 //! Events of flows, where several worlds have one store.
 
 use serde_json::{json, Value};
-use turnwheel_engine::testkit::FaultStore;
 use turnwheel_engine::{MemoryStore, PlanHandle, StoreError, World};
 use turnwheel_flow::{result, CloudEvent, FakeIo, Flow, FlowError, Flows, WithFlows};
 use turnwheel_runtime::sim::Sim;
+use turnwheel_testkit::FaultStore;
 
 use crate::common::worlds::Stage;
 use crate::flow_common::load;

@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::workload::{Ack, Workload};
-use crate::error::StoreError;
-use crate::id::PlanId;
-use crate::journal::{decode, decode_plan, encode_plan};
-use crate::plan::{End, Plan, PlanState, Record};
-use crate::run::row;
-use crate::store::{Filter, Seq, StoreReader, Written};
+use turnwheel_engine::internal::{after_entry, decode, decode_plan, encode_plan, row};
+use turnwheel_engine::plan::{End, Plan, PlanState, Record};
+use turnwheel_engine::store::{Filter, Seq, StoreReader, Written};
+use turnwheel_engine::{PlanId, StoreError};
+
+use crate::workload::{Ack, Workload};
 
 /// What a store holds of one plan.
 #[derive(Debug)]
@@ -38,8 +37,7 @@ pub(super) fn plans(journal: &[Written]) -> Result<Plans, String> {
         }
         let more = decode(entry.plan, &entry.records).map_err(|error| error.to_string())?;
         records.extend(more.iter().cloned());
-        let after = Plan::after_entry(plan.take(), entry.plan, entry.seq, more);
-        *plan = Some(after.map_err(|error| error.to_string())?);
+        *plan = Some(after_entry(plan.take(), entry.plan, entry.seq, more)?);
         *head = entry.seq;
     }
     let mut plans = Plans::new();
@@ -146,7 +144,7 @@ pub(super) fn ended<W: Workload>(
         if !workload.is_end(plan) {
             return Err(format!("plan {id} ends as {}", plan.state.name()));
         }
-        let expected = crate::store::PlanRow { head: *head, ..row(plan) };
+        let expected = turnwheel_engine::store::PlanRow { head: *head, ..row(plan) };
         if rows.get(id) != Some(&expected) {
             return Err(format!("plan {id}: its row is {:?}, not {expected:?}", rows.get(id)));
         }
@@ -177,8 +175,7 @@ fn snapshot(reader: &mut dyn StoreReader, plan: &Plan) -> Result<(), String> {
     let mut kept = decode_plan(plan.id, &snapshot).map_err(|error| error.to_string())?;
     for (place, entry) in &loaded.entries {
         let records = decode(plan.id, entry).map_err(|error| error.to_string())?;
-        let after = Plan::after_entry(Some(kept), plan.id, *place, records);
-        kept = after.map_err(|error| error.to_string())?;
+        kept = after_entry(Some(kept), plan.id, *place, records)?;
     }
     if encode_plan(&kept) != encode_plan(plan) {
         return Err(format!("plan {}: its snapshot is not what its journal tells", plan.id));

@@ -2,25 +2,18 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
+use turnwheel_engine::internal::{self, Calling, Phase};
+use turnwheel_engine::plan::{PlanResult, PlanState, Step, StepState};
+use turnwheel_engine::store::MemoryStore;
+use turnwheel_engine::{
+    Action, ActionError, Payload, PlanError, PlanHandle, PlanView, Triggering, World, WorldBuilder,
+};
 use turnwheel_runtime::sim::Sim;
 
-use super::PlannedAlone;
-use crate::action::{
-    Action, AnyAction, Begun, Call, CallKind, CancelFlag, Cause, Facts, DEFAULT_QUEUE,
-};
-use crate::error::{ActionError, PlanError};
-use crate::id::{ActionId, StepId};
-use crate::payload::Payload;
-use crate::plan::{
-    plan_alone, Flow, PlanResult, PlanState, Planned, PlannedAction, PlannedStep, Step, StepKind,
-    StepState,
-};
-use crate::store::MemoryStore;
-use crate::world::{PlanHandle, PlanView, Triggering, World, WorldBuilder};
+use crate::PlannedAlone;
 
 /// Tries one action in isolation: what it plans, how it runs, suspends, polls, finalizes and takes back,
 /// with time under control.
@@ -37,7 +30,7 @@ use crate::world::{PlanHandle, PlanView, Triggering, World, WorldBuilder};
 ///
 /// ```
 /// use std::time::Duration;
-/// use turnwheel_engine::testkit::ActionKit;
+/// use turnwheel_testkit::ActionKit;
 /// use turnwheel_engine::{Action, ActionError, Next, Run, Runs, StepContext, StepState};
 ///
 /// struct Wait;
@@ -136,9 +129,7 @@ impl<A: Action> ActionKit<A> {
 
     /// Calls the action's planning. What it plans is noted with its input, and has an output to refer to.
     pub fn plan(&self, input: A::Input) -> PlannedAlone<A> {
-        let shared = self.world.shared();
-        let id = shared.ids().next(shared.now());
-        PlannedAlone::new(plan_alone::<A>(shared.registry(), id, input, || shared.now()))
+        PlannedAlone::new(internal::plan_alone::<A>(&self.world, input))
     }
 
     /// Runs the run phase alone with this input, as far as it goes without waiting.
@@ -147,27 +138,8 @@ impl<A: Action> ActionKit<A> {
     ///
     /// The action has no run phase, or the input cannot be written as JSON.
     pub fn run(&self, input: A::Input) -> ActionRun<'_, A> {
-        assert!(self.known().runs(), "«{}» has no run phase", A::NAME);
-        let input = payload(&input, "input");
-        let planned = input.clone();
-        let triggering = self.world.begin_planned::<A>(input, move |_, at| Planned {
-            began: at,
-            at,
-            label: A::NAME.to_owned(),
-            actions: vec![PlannedAction {
-                name: A::NAME.to_owned(),
-                version: A::VERSION,
-                parent: None,
-                input: planned,
-                needs: Vec::new(),
-            }],
-            steps: vec![step(StepKind::Plan), step(StepKind::Run)],
-            run: Flow::Step(StepId(2)),
-            finalize: Vec::new(),
-            error: None,
-            locks: Vec::new(),
-        });
-        self.begun(triggering)
+        self.expect(Phase::Run, "run phase");
+        self.begun(internal::run_alone::<A>(&self.world, payload(&input, "input")))
     }
 
     /// Plans the action as a world does and runs the whole plan, as far as it goes without waiting.
@@ -196,8 +168,8 @@ impl<A: Action> ActionKit<A> {
     ///
     /// The action has no finalize phase, or a value cannot be written as JSON.
     pub fn finalize(&self, input: &A::Input, output: &A::Output) -> Called<A::Output> {
-        assert!(self.known().finalizes(), "«{}» has no finalize phase", A::NAME);
-        self.called(CallKind::Finalize, payload(input, "input"), payload(output, "output"), None)
+        self.expect(Phase::Finalize, "finalize phase");
+        self.called(Phase::Finalize, payload(input, "input"), payload(output, "output"), None)
     }
 
     /// Calls the compensation with this input and the output that the run phase has left; with the error
@@ -212,64 +184,37 @@ impl<A: Action> ActionKit<A> {
         output: &A::Output,
         failure: Option<ActionError>,
     ) -> Called<A::Output> {
-        assert!(self.known().reverts(), "«{}» has no compensation", A::NAME);
-        self.called(CallKind::Revert, payload(input, "input"), payload(output, "output"), failure)
+        self.expect(Phase::Revert, "compensation");
+        self.called(Phase::Revert, payload(input, "input"), payload(output, "output"), failure)
     }
 
-    fn known(&self) -> &Arc<dyn AnyAction> {
-        self.world.shared().registry().find(A::NAME).expect("the kit was made with it")
+    fn expect(&self, phase: Phase, name: &str) {
+        let has_phase = internal::has_phase::<A>(&self.world, phase);
+        assert!(has_phase, "«{}» has no {name}", A::NAME);
     }
 
     fn called(
         &self,
-        kind: CallKind,
+        phase: Phase,
         input: Payload,
         output: Payload,
         failure: Option<ActionError>,
     ) -> Called<A::Output> {
-        let shared = self.world.shared();
-        let now = shared.now();
-        let facts = Facts {
-            plan: shared.ids().next(now),
-            step: StepId(2),
-            action: ActionId(1),
-            attempt: 1,
-            is_first_call: true,
-            run: 1,
-            event: None,
-            now,
-            cause: Cause::Turn,
-            cancelled: CancelFlag::default(),
-            sub_plans: crate::plan::SubPlanCounts::default(),
-            ids: Arc::clone(shared.ids()),
-            beat: None,
-            world: Arc::downgrade(shared),
-            root: input.clone(),
-            created_at: now,
-            failure,
-            chunk_bytes: 0,
-            trace: None,
-        };
-        let call = Call { kind, facts, input, output: output.clone() };
-        let returned = match shared.registry().begin(A::NAME, self.known(), call) {
-            Begun::Blocking(code) => code(),
-            Begun::Async(future) => match self.sim.block_on(future) {
-                Ok(returned) => returned,
+        let call = internal::call_alone::<A>(&self.world, phase, input, output.clone(), failure);
+        let returned = match call {
+            Calling::Over(over) => over,
+            Calling::Polled(future) => match self.sim.block_on(future) {
+                Ok(over) => over,
                 Err(stuck) => panic!("«{}» does not end: {stuck:?}", A::NAME),
             },
         };
         let output = returned.output.unwrap_or(output);
         let output = if output.is_null() { Ok(A::Output::default()) } else { output.read() };
         match output {
-            Ok(output) => Called { result: returned.result.map(|_| ()), output },
+            Ok(output) => Called { result: returned.result, output },
             Err(error) => panic!("the output of «{}» {error}", A::NAME),
         }
     }
-}
-
-fn step(kind: StepKind) -> PlannedStep {
-    let (action, queue) = (ActionId(1), DEFAULT_QUEUE.to_owned());
-    PlannedStep { kind, action, weight: 1_000, queue, error: None }
 }
 
 fn payload<T: Serialize>(value: &T, what: &str) -> Payload {

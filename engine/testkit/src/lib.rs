@@ -7,6 +7,9 @@
 //! | [`Faults`] | a workload whose store, clock or process is in trouble, and goes on |
 //! | [`FaultStore`] | a store whose reads and commits fail when told to |
 
+#![forbid(unsafe_code)]
+#![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+
 mod action_kit;
 mod alone;
 mod crash;

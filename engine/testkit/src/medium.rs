@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use turnwheel_engine::store::{MemoryStore, SqliteStore, SqliteSync, Store};
 
-use super::fault::{Fault, FileWrite};
-use crate::store::{MemoryStore, SqliteStore, SqliteSync, Store};
+use crate::fault::{Fault, FileWrite};
 
 /// Commits between two checkpoints of a file, so that there are crashes around them too.
 const CHECKPOINT_COMMITS: u64 = 9;

@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::fault::Fault;
-use super::life::{live, Birth, Cut, Life};
-use super::medium::{Kind, Medium};
-use super::verify;
-use super::workload::{Ack, Workload};
-use crate::plan::Record;
-use crate::store::Written;
+use turnwheel_engine::plan::Record;
+use turnwheel_engine::store::Written;
+
+use crate::fault::Fault;
+use crate::life::{live, Birth, Cut, Life};
+use crate::medium::{Kind, Medium};
+use crate::verify;
+use crate::workload::{Ack, Workload};
 
 /// What is added to the seed of a life for the one after it: ids must not come again.
 const NEXT_LIFE: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -124,7 +125,7 @@ impl CrashReport {
 /// a point, some milliseconds each.
 ///
 /// ```
-/// use turnwheel_engine::testkit::{crash_points, Client, Workload};
+/// use turnwheel_testkit::{crash_points, Client, Workload};
 /// use turnwheel_engine::{
 ///     Action, ActionError, Next, RunAsync, RunsAsync, StepContext, WorldBuilder,
 /// };
@@ -362,7 +363,7 @@ impl<W: Workload, F: Fn() -> W> Run<'_, F> {
         past: Past<'_>,
         life: &Life,
     ) -> Result<(), String> {
-        let text = |error: crate::StoreError| error.to_string();
+        let text = |error: turnwheel_engine::StoreError| error.to_string();
         let mut reader = medium.store().reader().map_err(text)?;
         let journal = verify::journal(&mut *reader).map_err(text)?;
         if !journal.starts_with(&verify::kept(workload, past.journal, &journal)) {
@@ -404,7 +405,7 @@ fn found<W: Workload>(
     range: std::ops::RangeInclusive<usize>,
     acks: &[Ack],
 ) -> Result<usize, String> {
-    let text = |error: crate::StoreError| error.to_string();
+    let text = |error: turnwheel_engine::StoreError| error.to_string();
     let store = medium.store();
     // Taken once, as any start does: a file that has no tables yet gets them.
     drop(store.writer().map_err(text)?);

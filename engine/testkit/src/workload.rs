@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use turnwheel_engine::action::Action;
+use turnwheel_engine::plan::{Plan, PlanResult, PlanState, StepState};
+use turnwheel_engine::{
+    Delay, PlanError, PlanId, PlanView, StepId, TriggerError, TriggerOptions, Triggering, World,
+    WorldBuilder,
+};
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::Group;
-
-use crate::action::Action;
-use crate::error::{PlanError, TriggerError};
-use crate::id::{PlanId, StepId};
-use crate::plan::{Plan, PlanResult, PlanState, StepState};
-use crate::world::{Delay, PlanView, TriggerOptions, Triggering, World, WorldBuilder};
 
 /// How long a client waits before it asks again whether a step waits.
 const ASK_AGAIN: Duration = Duration::from_millis(10);

@@ -4,14 +4,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
-
-use super::fault_store::{Op, Script, Twin};
-use crate::error::StoreError;
-use crate::id::PlanId;
-use crate::store::{
+use turnwheel_engine::store::{
     Count, Filter, Loaded, PlanRow, ScheduleRow, Seq, Slots, StoreReader, Worlds, Written,
 };
-use crate::time::Time;
+use turnwheel_engine::{PlanId, StoreError, Time};
+
+use crate::fault_store::{Op, Script, Twin};
 
 pub(super) struct Reader {
     pub(super) inner: Box<dyn StoreReader>,

@@ -5,14 +5,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
-
-use super::fault_reader::Reader;
-use crate::error::StoreError;
-use crate::id::PlanId;
-use crate::store::{
+use turnwheel_engine::store::{
     Batch, ScheduleWrite, Seq, Store, StoreKeeper, StoreReader, StoreWriter, Swap, Upkeep, Verdict,
     WorldsWrite,
 };
+use turnwheel_engine::{PlanId, StoreError};
+
+use crate::fault_reader::Reader;
 
 /// A store over another one, whose commits fail when they are told to. Clones share everything.
 ///
@@ -21,7 +20,7 @@ use crate::store::{
 ///
 /// ```
 /// use turnwheel_engine::store::{Batch, Store};
-/// use turnwheel_engine::testkit::FaultStore;
+/// use turnwheel_testkit::FaultStore;
 /// use turnwheel_engine::{MemoryStore, StoreError};
 ///
 /// let store = FaultStore::new(MemoryStore::new());

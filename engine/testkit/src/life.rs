@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
+use turnwheel_engine::internal::write_rows;
+use turnwheel_engine::store::{Batch, Filter, Verdict, Written};
+use turnwheel_engine::{BuildError, PlanError, StoreError, World};
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::time::{Clock, ManualClock};
 
-use super::fault_store::{FaultStore, Observer};
-use super::medium::{Image, Medium};
-use super::workload::{Ack, Client, Workload};
-use crate::error::{BuildError, PlanError, StoreError};
-use crate::store::{Batch, Filter, Verdict, Written};
-use crate::world::World;
+use crate::fault_store::{FaultStore, Observer};
+use crate::medium::{Image, Medium};
+use crate::workload::{Ack, Client, Workload};
 
 /// How a life begins.
 #[derive(Clone, Copy, Debug)]
@@ -155,7 +155,7 @@ fn run<W: Workload>(
         let rows = settled(sim, limit, world.list(filter))?;
         // A list shows what was before when a write is refused: the rows follow, and what is checked later is
         // what they say then.
-        let rows = match (rows, settled(sim, limit, world.write_rows())?.map_err(PlanError::Store))
+        let rows = match (rows, settled(sim, limit, write_rows(&world))?.map_err(PlanError::Store))
         {
             (Ok(rows), Ok(())) => rows,
             (Err(error), _) | (_, Err(error)) => {

@@ -4,15 +4,12 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use serde_json::Value;
-
-use crate::action::Action;
-use crate::error::ActionError;
-use crate::id::{ActionId, StepId};
-use crate::payload::Payload;
-use crate::plan::{Flow, Planned, PlannedAction, StepKind, StepState};
+use turnwheel_engine::action::Action;
+use turnwheel_engine::plan::{Flow, Planned, PlannedAction, StepKind, StepState};
+use turnwheel_engine::{ActionError, ActionId, Payload, StepId};
 
 /// What an action has planned, the actions in it only noted. Made by
-/// [`ActionKit::plan`](super::ActionKit::plan).
+/// [`ActionKit::plan`](crate::ActionKit::plan).
 pub struct PlannedAlone<A: Action> {
     planned: Planned,
     action: PhantomData<fn() -> A>,
@@ -170,8 +167,8 @@ impl<A: Action> PlannedAlone<A> {
     }
 
     fn name(&self, step: StepId) -> &str {
-        let action = self.planned.steps[step.index()].action;
-        &self.planned.actions[action.index()].name
+        let action = self.planned.steps[step.0 as usize - 1].action;
+        &self.planned.actions[action.0 as usize - 1].name
     }
 
     fn names(&self) -> String {

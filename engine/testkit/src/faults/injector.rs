@@ -4,12 +4,12 @@ use std::task::Waker;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
+use turnwheel_engine::StoreError;
 use turnwheel_runtime::time::{Clock, ManualClock};
 
 use super::life::Counts;
 use super::point::{FaultPoint, Moment, Trouble};
-use crate::error::StoreError;
-use crate::testkit::fault_store::{Injector as Injects, Op};
+use crate::fault_store::{Injector as Injects, Op};
 
 /// How long a store fails that does so for a while.
 const WHILE: Duration = Duration::from_secs(60);

@@ -20,9 +20,9 @@ pub use point::{FaultPoint, Moment, Trouble};
 pub use report::{FaultReport, FaultViolation};
 
 use self::life::{judge, Counts};
-use super::fault_store::Twin;
-use super::medium::Kind;
-use super::workload::Workload;
+use crate::fault_store::Twin;
+use crate::medium::Kind;
+use crate::workload::Workload;
 
 /// Runs workloads with faults at their reads, writes and timers, alone and in pairs.
 ///

@@ -7,18 +7,18 @@ use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
+use turnwheel_engine::internal::write_rows;
+use turnwheel_engine::store::{Filter, Store};
+use turnwheel_engine::{BuildError, World};
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::Group;
 
 use super::injector::{Injector, Stop};
 use super::point::FaultPoint;
-use crate::error::BuildError;
-use crate::store::{Filter, Store};
-use crate::testkit::fault_store::{FaultStore, Twin};
-use crate::testkit::medium::Kind;
-use crate::testkit::verify;
-use crate::testkit::workload::{Ack, Client, Workload};
-use crate::world::World;
+use crate::fault_store::{FaultStore, Twin};
+use crate::medium::Kind;
+use crate::verify;
+use crate::workload::{Ack, Client, Workload};
 
 /// What is added to the seed of a life for the one after it: ids must not come again.
 const NEXT_LIFE: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -210,7 +210,7 @@ impl<W: Workload> Run<'_, W> {
             let filter = Filter { limit: usize::MAX, ..Filter::default() };
             let listed = pin!(async { world.list(filter).await });
             let rows = self.settled(life, listed, limit)?;
-            let written = self.settled(life, pin!(world.write_rows()), limit)?;
+            let written = self.settled(life, pin!(write_rows(world)), limit)?;
             let (mut live, mut has_failed) = (Vec::new(), false);
             match (rows, written) {
                 (Ok(rows), Ok(())) => {
@@ -286,7 +286,7 @@ impl<W: Workload> Run<'_, W> {
 
     /// Conditions that must hold at the end.
     fn check(&self, store: &dyn Store) -> Result<(), String> {
-        let text = |error: crate::StoreError| error.to_string();
+        let text = |error: turnwheel_engine::StoreError| error.to_string();
         let mut reader = store.reader().map_err(text)?;
         let journal = verify::journal(&mut *reader).map_err(text)?;
         let plans = verify::plans(&journal)?;
