@@ -191,6 +191,16 @@ impl Served {
         headers: &[(&str, &str)],
         body: Option<&[u8]>,
     ) -> Answer {
+        self.try_send_bytes(method, path, headers, body).expect("an answer")
+    }
+
+    pub(crate) fn try_send_bytes(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&[u8]>,
+    ) -> Result<Answer, ureq::Error> {
         let agent: ureq::Agent = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .timeout_global(Some(Duration::from_secs(60)))
@@ -205,12 +215,12 @@ impl Served {
             Some(body) => agent.run(request.body(body.to_vec()).expect("a request")),
             None => agent.run(request.body(()).expect("a request")),
         };
-        let answer = answer.expect("an answer");
+        let answer = answer?;
         let status = answer.status().as_u16();
         let headers = answer.headers().clone();
         let mut text = String::new();
-        answer.into_body().into_reader().read_to_string(&mut text).expect("text");
-        Answer { status, headers, text }
+        answer.into_body().into_reader().read_to_string(&mut text)?;
+        Ok(Answer { status, headers, text })
     }
 
     /// Begins a plan, and answers its id.
