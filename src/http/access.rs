@@ -125,13 +125,20 @@ pub(super) async fn guard(State(api): State<Api>, mut request: Request, next: Ne
     next.run(request).await
 }
 
-/// The answer to a refused request. A script of a page asks for a token itself, so its browser gets
-/// no challenge for a password: it would show a prompt.
+/// The answer to a refused request. A script of a page asks for a token itself.
 fn refused(problem: Problem, request: &Request) -> Response {
+    match request.headers().contains_key("x-requested-with") {
+        true => without_prompt(problem),
+        false => problem.into_response(),
+    }
+}
+
+/// The answer to a script of a page: without a challenge for a password, for which its browser would
+/// show a prompt and hold the answer back.
+pub(super) fn without_prompt(problem: Problem) -> Response {
     let mut answer = problem.into_response();
     let headers = answer.headers_mut();
-    let is_script = request.headers().contains_key("x-requested-with");
-    if is_script && headers.contains_key(header::WWW_AUTHENTICATE) {
+    if headers.contains_key(header::WWW_AUTHENTICATE) {
         let token = HeaderValue::from_static("Bearer realm=\"turnwheel\"");
         headers.insert(header::WWW_AUTHENTICATE, token);
     }

@@ -73,6 +73,9 @@ fn who_is_not_known_is_told_both_ways_and_guesses_are_slowed_down() {
         .map(|way| way.to_str().expect("text").split(' ').next().expect("a scheme"))
         .collect();
     assert_eq!(ways, ["Bearer", "Basic"]);
+    // A browser would ask for a password itself, and the page would wait for that.
+    let ways = sign_in(&served, "wrong").header("www-authenticate").to_owned();
+    assert!(ways.starts_with("Bearer"), "{ways}");
     for wrong in ["turnwheel-session=", "turnwheel-session=00", "other=1; turnwheel-session=x"] {
         let headers = [("cookie", wrong)];
         served.send("GET", "/api/v1/plans", &headers, None).is_problem(401, "unauthorized");

@@ -140,6 +140,9 @@ function askToken(error) {
     on: {
       submit: async (event) => {
         event.preventDefault();
+        const { submitter } = event;
+        if (submitter?.disabled) return;
+        if (submitter) submitter.disabled = true;
         try {
           await signIn(input.value.trim());
         } catch (refused) {

@@ -42,7 +42,10 @@ pub(in crate::http) async fn sign_in(
     let is_tls = is_tls(&api, &request);
     let body = <Raw as axum::extract::FromRequest<Api>>::from_request(request, &api).await?;
     let SignIn { token } = parse(&body.0)?;
-    let principal = access::of_token(&api, &token)?;
+    let principal = match access::of_token(&api, &token) {
+        Ok(principal) => principal,
+        Err(problem) => return Ok(access::without_prompt(problem)),
+    };
     let cookie = api.sessions().begin(principal.clone(), is_tls)?;
     trace::audit(&principal, "sign-in", "session", "done");
     Ok(([(header::SET_COOKIE, cookie)], Answer(info(&principal))).into_response())
