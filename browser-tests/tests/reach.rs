@@ -130,7 +130,7 @@ fn who_has_no_token_is_asked_for_it() {
     page.see("text:A token is needed");
     page.write("field:Token", "a wrong one");
     page.click("button:Sign in");
-    page.see("text:A token is needed");
+    page.see("text:the token is not known");
     // Who may only read is told so by what is refused.
     page.write("field:Token", "a secret of the reader");
     page.click("button:Sign in");

@@ -22,3 +22,4 @@ mod steps;
 mod store_fails;
 mod trouble;
 mod unknown_actions;
+mod exam;

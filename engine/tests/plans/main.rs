@@ -23,3 +23,4 @@ mod sub_plans;
 mod versions;
 mod vocabulary;
 mod waits;
+mod exam;

@@ -7,3 +7,4 @@ mod claims;
 mod plans;
 mod takeover;
 mod together;
+mod exam;

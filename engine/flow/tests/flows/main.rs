@@ -21,3 +21,4 @@ mod tasks;
 mod time;
 mod variations;
 mod worlds;
+mod exam;
