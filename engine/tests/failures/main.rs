@@ -22,4 +22,3 @@ mod steps;
 mod store_fails;
 mod trouble;
 mod unknown_actions;
-mod exam;

@@ -23,4 +23,3 @@ mod sub_plans;
 mod versions;
 mod vocabulary;
 mod waits;
-mod exam;

@@ -274,4 +274,3 @@ fn removed_plans_leave_nothing_and_only_stopped_ones_go(place: &Place) {
     assert_eq!(second.remove(&[(plan(2), 5)]).expect("it answers"), 1);
     assert_eq!(second.last(), 6);
 }
-mod exam;

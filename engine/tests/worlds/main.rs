@@ -7,4 +7,3 @@ mod claims;
 mod plans;
 mod takeover;
 mod together;
-mod exam;

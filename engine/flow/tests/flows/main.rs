@@ -21,4 +21,3 @@ mod tasks;
 mod time;
 mod variations;
 mod worlds;
-mod exam;
