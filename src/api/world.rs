@@ -198,7 +198,7 @@ pub struct WaitingInfo {
     pub oldest: Option<String>,
     /// When that was created.
     pub oldest_at: Option<String>,
-    /// What the oldest plan waits for, for people.
+    /// Reason of the oldest plan's wait, in words for people.
     pub waits_for: Option<String>,
 }
 

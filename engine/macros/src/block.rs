@@ -49,6 +49,7 @@ struct Block {
     action: TokenStream,
     /// Items of `impl Polling`.
     polling: TokenStream,
+    has_name: bool,
     has_polled: bool,
     /// Items that stay.
     own: Vec<ImplItem>,
@@ -87,8 +88,8 @@ impl Block {
     fn sort(&mut self, item: ImplItem) {
         match &item {
             ImplItem::Const(constant) if is_one_of(&constant.ident, CONSTANTS) => {
-                self.action.extend(item.to_token_stream());
-                return;
+                self.has_name |= constant.ident == "NAME";
+                return self.action.extend(item.to_token_stream());
             }
             ImplItem::Fn(method) => {
                 let name = &method.sig.ident;
@@ -169,7 +170,7 @@ impl Block {
         let own = ItemImpl { items: self.own, ..block.clone() };
         let action = expand::action_of(Parts {
             options,
-            name: expand::name_of(target),
+            name: (!self.has_name).then(|| expand::name_of(target)),
             generics,
             type_name: target.to_token_stream(),
             input,

@@ -16,8 +16,8 @@ pub(crate) struct Trait {
 /// Parts of an action.
 pub(crate) struct Parts<'a> {
     pub(crate) options: &'a Options,
-    /// Its name, unless the options say another.
-    pub(crate) name: String,
+    /// Its name, unless the options say another; `None` if the items have one.
+    pub(crate) name: Option<String>,
     pub(crate) generics: &'a Generics,
     pub(crate) type_name: TokenStream,
     pub(crate) input: Option<Type>,
@@ -32,12 +32,10 @@ pub(crate) fn action_of(parts: Parts<'_>) -> TokenStream {
     let Parts { options, name, generics, type_name, input, output, phases, items, traits } = parts;
     let root = options.root();
     let (generics, _, bounds) = generics.split_for_impl();
-    let name = match &options.name {
-        Some(name) => quote!(#name),
-        None => quote!(#name),
-    };
-    let name = (!items.to_string().contains("const NAME"))
-        .then(|| quote!(const NAME: &'static str = #name;));
+    let name = name.map(|name| match &options.name {
+        Some(name) => quote!(const NAME: &'static str = #name;),
+        None => quote!(const NAME: &'static str = #name;),
+    });
     let input = options.input.clone().or(input).unwrap_or_else(signature::unit);
     let output = options.output.clone().or(output).unwrap_or_else(signature::unit);
     let named = phases.iter().map(|phase| format_ident!("{phase}"));

@@ -31,7 +31,7 @@ pub(crate) fn expand(options: &Options, function: &ItemFn) -> syn::Result<TokenS
     let visibility = &function.vis;
     let action = expand::action_of(Parts {
         options,
-        name: name.to_string(),
+        name: Some(name.to_string()),
         generics: &syn::Generics::default(),
         type_name: quote!(#type_name),
         input: signature::type_of(&parameters, Role::Input),

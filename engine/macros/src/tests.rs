@@ -55,6 +55,9 @@ fn name_and_type_follow_the_function() {
     let text = text.expect("it is right").to_string();
     assert!(text.contains("struct ChargeCard"), "{text}");
     assert!(text.contains("= \"charge_card\""), "{text}");
+    let own = quote!(impl Card { const NAME: &'static str = "own"; });
+    let text = action(quote!(), own).expect("it is right").to_string();
+    assert_eq!(text.matches("NAME").count(), 1, "{text}");
     let named = action(quote!(name = "charge"), quote!(impl Card { const X: u8 = 1; }));
     let text = named.expect("it is right").to_string();
     assert!(text.contains("= \"charge\"") && text.contains("type Phases = ()"), "{text}");

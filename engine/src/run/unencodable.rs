@@ -87,7 +87,7 @@ impl AsyncHandler<TakeBack> for PlanActor {
 
     async fn handle(&mut self, TakeBack(problem): TakeBack, cx: AsyncContext<Self>) {
         let Some(under_way) = self.under_way.take() else { return };
-        // What was decided meanwhile was decided on top of it.
+        // Later decisions rest on it.
         self.answer_all(&StoreError::Failed(problem.clone()));
         let read = Self::read(&self.world, self.id).await;
         self.forget_decisions();

@@ -41,7 +41,7 @@ pub struct WaitingPlans {
     pub plans: u64,
     /// The oldest plan, and its time of creation.
     pub oldest: Option<(PlanId, Time)>,
-    /// What the oldest plan waits for, for people.
+    /// Reason of the oldest plan's wait, in words for people.
     pub text: String,
 }
 

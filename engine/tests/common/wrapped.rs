@@ -7,7 +7,7 @@ use turnwheel_engine::store::{
 };
 use turnwheel_engine::{MemoryStore, PlanId, Store, StoreError};
 
-/// What a test does beside the writes of a world.
+/// Actions of a test beside the writes of a world.
 pub(crate) trait Beside: Clone + Debug + Send + Sync + 'static {
     /// This is about to be committed.
     fn commit(&self, _: &Batch<'_>) {}

@@ -58,7 +58,7 @@ fn sub_plans_that_cannot_be_read_are_asked_for_at_a_steady_pace() {
         sim.advance(SECOND);
         let reads = store.reads() - before;
         assert!(reads >= seconds * u64::from(SUB_PLANS), "{reads} reads in {seconds} s");
-        // Those that each of them lets the parent ask for multiply by their number.
+        // Each of them lets the parent ask for more, and so they multiply.
         assert!(reads <= (seconds + 1) * 3 * u64::from(SUB_PLANS), "{reads} reads in {seconds} s");
     }
     store.heal();

@@ -21,7 +21,7 @@ const END: &str = "-ballast";
 /// A new file takes at most this part of what is free.
 const PART: u64 = 4;
 
-/// What is left free, as a part, when the file is made again after it was given up.
+/// Share of the free room that stays free when the file is made again after it was given up.
 const REST: u64 = 8;
 
 /// Smaller files are no help.

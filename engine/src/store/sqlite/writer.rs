@@ -46,7 +46,7 @@ impl From<rusqlite::Error> for Refusal {
     }
 }
 
-/// What a writer shares with its store.
+/// State shared by a writer and its store.
 pub(super) struct Beside {
     pub(super) room: Arc<Room>,
     pub(super) log: Arc<Log>,

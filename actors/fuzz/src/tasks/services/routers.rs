@@ -76,7 +76,7 @@ fn tell(act: &Act) {
     match sent {
         Ok(()) => with(|world| world.routed(message, at)),
         Err(error) => {
-            // One that takes every message must not be passed over.
+            // An actor that takes every message must not be passed over.
             let free = with(|world| {
                 let routees = &world.services.routers.routees[at];
                 let is_open = |actor: &&u32| {

@@ -47,7 +47,7 @@ struct Child {
     wish: Wish,
 }
 
-/// What its supervisor was asked to do with a child.
+/// The request to a supervisor about one child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wish {
     /// To keep it: a child of the beginning, or one that was said to have started.
