@@ -56,8 +56,8 @@ impl Writer {
             };
             let Entry { entry: NewEntry { append, row, tally }, ticket } = entry;
             let verdicts = [Verdict::Written(seq)];
-            self.listeners.durable(std::slice::from_ref(&append), &verdicts);
             self.has_written(seq, &append, row, tally, now_ns);
+            self.listeners.durable(std::slice::from_ref(&append), &verdicts);
             let [verdict] = verdicts;
             ticket(Ok(verdict));
         }

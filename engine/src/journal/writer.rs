@@ -200,26 +200,28 @@ impl Writer {
         match self.write(&appends, &changes, slice) {
             Ok(mut verdicts) => {
                 let changed = verdicts.split_off(count);
-                self.listeners.durable(&appends, &verdicts);
                 let mut durable = Vec::with_capacity(count);
                 let mut refused = Vec::new();
-                let entries = appends.into_iter().zip(tickets).zip(verdicts);
+                let entries = appends.iter().zip(tickets).zip(&verdicts);
                 for ((append, (row, tally, ticket)), verdict) in entries {
                     match verdict {
                         Verdict::Written(seq) => {
-                            self.has_written(seq, &append, row, tally, now_ns);
+                            self.has_written(*seq, append, row, tally, now_ns);
                         }
                         Verdict::Unencodable(problem) => {
-                            let entry = NewEntry { append, row, tally };
-                            refused.push((Entry { entry, ticket }, problem));
+                            let entry = NewEntry { append: append.clone(), row, tally };
+                            refused.push((Entry { entry, ticket }, problem.clone()));
                             continue;
                         }
                         _ => {}
                     }
-                    durable.push((ticket, verdict));
+                    durable.push(ticket);
                 }
                 self.forget_written();
-                durable.into_iter().for_each(|(ticket, verdict)| ticket(Ok(verdict)));
+                // After the heads: a listener that reads the plan at once finds what it was told.
+                self.listeners.durable(&appends, &verdicts);
+                verdicts.retain(|verdict| !matches!(verdict, Verdict::Unencodable(_)));
+                durable.into_iter().zip(verdicts).for_each(|(ticket, now)| ticket(Ok(now)));
                 refused.into_iter().for_each(|(entry, why)| entry.refuse_unencodable(why));
                 changers.into_iter().zip(changed).for_each(|(ticket, now)| ticket(Ok(now)));
             }

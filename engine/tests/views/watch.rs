@@ -2,12 +2,14 @@
 
 use std::future::Future;
 use std::pin::{pin, Pin};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use futures_core::Stream;
+use turnwheel_engine::picture::PlanHistory;
 use turnwheel_engine::watch::{Cursor, Happening, Watch, WatchFilter, Watched, What};
-use turnwheel_engine::{MemoryStore, Next, PlanState, StepState, World};
+use turnwheel_engine::{MemoryStore, Next, PlanError, PlanHandle, PlanState, StepState, World};
 
 use crate::common::{error, step_of, Piece, Theatre};
 
@@ -93,6 +95,43 @@ fn a_listener_is_told_each_change_with_who_and_why() {
     assert!(all[7].to_string().contains("is running: resumed, by eve"), "{}", all[7]);
     let json = serde_json::to_value(&all[5]).expect("it is data");
     assert_eq!((json["what"].as_str(), json["to"].as_str()), (Some("step"), Some("error")));
+}
+
+/// Asks for the history of a plan in the moment in which its listener is woken.
+struct AsksAtOnce {
+    plan: PlanHandle,
+    asked: Mutex<Option<Asked>>,
+}
+
+type Asked = Pin<Box<dyn Future<Output = Result<PlanHistory, PlanError>> + Send>>;
+
+impl Wake for AsksAtOnce {
+    fn wake(self: Arc<Self>) {
+        let mut asked: Asked = Box::pin(self.plan.history());
+        let first = asked.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(first.is_pending(), "the history is read from the store");
+        *self.asked.lock().expect("one at a time") = Some(asked);
+    }
+}
+
+#[test]
+fn a_history_that_is_read_when_a_listener_is_told_has_what_it_was_told() {
+    let theatre = Theatre::new();
+    theatre.script.on("ann", |step| {
+        Ok(if step.event::<u32>()?.is_some() { Next::Done } else { Next::suspend("a call") })
+    });
+    let plan = theatre.perform("ann");
+    let step = step_of(&theatre.settle(&plan), "ann");
+    let mut watch = theatre.world.watch(WatchFilter::new());
+    assert!(taken(&theatre, &mut watch).is_empty());
+    let asks = Arc::new(AsksAtOnce { plan: plan.clone(), asked: Mutex::default() });
+    let waker = Waker::from(Arc::clone(&asks));
+    assert!(Pin::new(&mut watch).poll_next(&mut Context::from_waker(&waker)).is_pending());
+    theatre.done(theatre.world.event(plan.id(), step, None, &1_u32)).expect("it waits");
+    let asked = asks.asked.lock().expect("one at a time").take().expect("the listener was woken");
+    let history = theatre.sim.block_on(asked).expect("it ends").expect("it is there");
+    let told = &happened(&theatre, &mut watch)[0];
+    assert!(history.happenings.iter().any(|one| one.cursor == told.cursor), "{told} is not in it");
 }
 
 #[test]
