@@ -21,7 +21,7 @@ use turnwheel_runtime::Backoff;
 const WRITE: &str = "TURNWHEEL_WRITE_FIXTURE";
 
 /// The file of the format of this version.
-const NEWEST: &str = "store-1.db";
+const NEWEST: &str = "store-2.db";
 
 /// Does as it is told by its input.
 struct Work;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use turnwheel_engine::store::{Append, Batch, PlanRow, StoreWriter};
+use turnwheel_engine::store::{Append, Batch, PlanRow, Removal, RowWrite, Slots, StoreWriter};
 use turnwheel_engine::{
     PlanId, PlanResult, PlanState, SqliteCheck, SqliteStore, SqliteSync, Store, StoreError, Time,
     Waiting,
@@ -18,7 +18,7 @@ fn entry(number: u64, text: &str) -> Append {
     Append {
         plan: plan(number),
         prev: 0,
-        epoch: 1,
+        epoch: 0,
         records: text.into(),
         key: None,
         take: vec![],
@@ -50,12 +50,20 @@ fn row(number: u64) -> PlanRow {
     }
 }
 
+fn current(number: u64) -> RowWrite {
+    RowWrite { row: row(number), epoch: 0 }
+}
+
+fn gone(number: u64) -> Removal {
+    Removal { plan: plan(number), head: number, epoch: 0 }
+}
+
 /// Writes so many plans with a large entry each.
 fn fill(writer: &mut dyn StoreWriter, plans: std::ops::RangeInclusive<u64>) {
     for number in plans {
         let appends = [entry(number, &format!("{number:08} ").repeat(400))];
         let batch =
-            Batch { changes: &[], appends: &appends, rows: &[row(number)], projected: number };
+            Batch { changes: &[], appends: &appends, rows: &[current(number)], projected: number };
         writer.commit(&batch).expect("there is room");
     }
 }
@@ -147,7 +155,7 @@ fn a_newer_file_is_refused_and_left_as_it_is() {
     file.pragma_update(None, "user_version", 99).unwrap();
     drop(file);
     let Err(error) = SqliteStore::new(&path).writer() else { panic!("it was opened") };
-    assert!(matches!(error, StoreError::TooNew { found: 99, known: 1, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::TooNew { found: 99, known: 2, .. }), "{error:?}");
     let Err(error) = SqliteStore::restore(&path, folder.path().join("copy.db")) else {
         panic!("it was restored")
     };
@@ -155,6 +163,52 @@ fn a_newer_file_is_refused_and_left_as_it_is() {
     let file = rusqlite::Connection::open(&path).unwrap();
     let version: u32 = file.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
     assert_eq!(version, 99);
+}
+
+#[test]
+fn a_file_of_the_first_format_gets_slots_with_epochs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plans.db");
+    let store = SqliteStore::new(&path);
+    let mut writer = store.writer().unwrap();
+    fill(&mut *writer, 1..=3);
+    let appends = [entry(4, "not in its row")];
+    writer.commit(&Batch { changes: &[], appends: &appends, rows: &[], projected: 0 }).unwrap();
+    drop(writer);
+    // As it was: a set of slots for each world, eight slots a byte, and one place for all writers.
+    let bits = |slots: &[usize]| {
+        let mut bytes = [0_u8; 128];
+        slots.iter().for_each(|slot| bytes[slot / 8] |= 1 << (slot % 8));
+        bytes.to_vec()
+    };
+    let file = rusqlite::Connection::open(&path).unwrap();
+    file.execute_batch(
+        "DROP TABLE turnwheel_slots; DROP TABLE turnwheel_marks; DELETE FROM meta WHERE name = 'fence';
+         UPDATE meta SET value = 3 WHERE name = 'projected'; UPDATE meta SET value = 9 WHERE name = 'worlds';
+         ALTER TABLE worlds ADD COLUMN slots BLOB NOT NULL DEFAULT x''; PRAGMA user_version = 1;",
+    )
+    .unwrap();
+    let own: [&[usize]; 2] = [&[0, 1, 2, 3, 4, 9, 63, 64, 510, 1_023], &[5, 6, 7, 8, 512, 1_022]];
+    for (number, slots) in own.iter().enumerate() {
+        let values = rusqlite::params![number + 7, bits(slots)];
+        let world = "INSERT INTO worlds (epoch, name, kind, since, slots, meta, claims)
+            VALUES (?1, 'a', 'executor', 0, ?2, '{}', '[]')";
+        file.execute(world, values).unwrap();
+    }
+    drop(file);
+
+    let writer = store.writer().unwrap();
+    assert_eq!(writer.last(), 4);
+    let mut reader = store.reader().unwrap();
+    assert_eq!(reader.behind().unwrap(), [(plan(4), 4)]);
+    let worlds = reader.worlds().unwrap();
+    for (row, slots) in worlds.rows.iter().zip(own) {
+        assert_eq!(row.slots.iter().collect::<Vec<_>>(), slots);
+        let owned = slots.iter().map(|slot| worlds.owners()[*slot]);
+        owned.for_each(|owner| assert_eq!((owner.world, owner.epoch), (row.epoch, 1)));
+    }
+    assert_eq!((worlds.version, worlds.free().len()), (9, 1_024 - 16));
+    assert!(Slots::all().iter().all(|slot| worlds.owners()[slot].epoch <= 1));
 }
 
 #[test]
@@ -329,7 +383,7 @@ fn a_full_file_refuses_and_goes_on_when_there_is_room() {
         let batch = Batch {
             changes: &[],
             appends: &appends,
-            rows: &[row(written + 1)],
+            rows: &[current(written + 1)],
             projected: written + 1,
         };
         match writer.commit(&batch) {
@@ -374,7 +428,7 @@ fn places_of_removed_entries_are_not_taken_again_after_a_restart() {
     let store = SqliteStore::new(&path);
     let mut writer = store.writer().unwrap();
     fill(&mut *writer, 1..=9);
-    assert_eq!(writer.remove(&[(plan(9), 9), (plan(8), 8)]).unwrap(), 2);
+    assert_eq!(writer.remove(&[gone(9), gone(8)]).unwrap(), 2);
     drop((writer, store));
     let store = SqliteStore::new(&path);
     let mut writer = store.writer().unwrap();

@@ -15,7 +15,7 @@ use turnwheel_runtime::completion::{block_on, completion};
 use super::{Action, StepContext};
 use crate::error::ActionError;
 use crate::payload::Payload;
-use crate::store::{Change, Verdict, Work, Worked};
+use crate::store::{Change, Hold, Verdict, Work, Worked};
 use crate::world::Shared;
 
 /// A piece of work of a step in the world's own file, until it is durable: a future on any executor, or
@@ -140,6 +140,7 @@ impl<A: Action> StepContext<A> {
 
 /// Hands work to the journal: once more, for a commit of its own, if it is too slow for a shared one.
 async fn done(world: Weak<Shared>, mut work: Work) -> Result<Payload, ActionError> {
+    let mut held = None;
     loop {
         let Some(world) = world.upgrade() else {
             return Err(ActionError::new("transaction", "the world has ended"));
@@ -149,7 +150,10 @@ async fn done(world: Weak<Shared>, mut work: Work) -> Result<Payload, ActionErro
             // The caller may have given up; the work is durable all the same.
             let _gone = told.complete(verdict);
         });
-        world.journal().change(Change::Work(work.clone()), ticket);
+        let epoch = world.journal().directory().held(world.epoch(), work.plan);
+        let hold = Hold::of(work.plan, *held.get_or_insert(epoch));
+        let change = Box::new(Change::Work(work.clone()));
+        world.journal().change(Change::Under { hold, change }, ticket);
         drop(world);
         let failed = |error: &dyn fmt::Display| ActionError::new("transaction", error);
         let verdict = verdict.await.map_err(|failure| failed(&failure))?;
@@ -157,6 +161,10 @@ async fn done(world: Weak<Shared>, mut work: Work) -> Result<Payload, ActionErro
             Verdict::Worked(Worked::Done(returned)) => return Ok(returned),
             Verdict::Worked(Worked::Failed(error)) => return Err(error),
             Verdict::Worked(Worked::Slow) => work.is_alone = true,
+            Verdict::Moved { owner, .. } => {
+                let message = format!("the plan has moved to world {owner}, which runs the step");
+                return Err(ActionError::new("transaction", message));
+            }
             _ => {
                 let message = "the store of this world has no SQL: it needs a SqliteStore";
                 return Err(ActionError::new("transaction_unsupported", message).and_final());

@@ -11,7 +11,7 @@ use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::{Completer, Completion};
 
 use crate::id::PlanId;
-use crate::store::{slot_of, Slots, Worlds};
+use crate::store::{slot_of, Slots, Worlds, NO_EPOCH};
 
 /// Called for each change, with the former and the new worlds.
 type Listener = Box<dyn Fn(&Worlds, &Worlds) + Send + Sync>;
@@ -59,6 +59,26 @@ impl Directory {
     /// The world that owns a plan; 0 if none does.
     pub(crate) fn owner(&self, plan: PlanId) -> u64 {
         self.worlds.lock().owner(slot_of(plan))
+    }
+
+    /// The epoch under which a world has the slot of a plan; none if it does not have it.
+    pub(crate) fn held(&self, world: u64, plan: PlanId) -> u64 {
+        self.held_slot(world, slot_of(plan))
+    }
+
+    /// The epoch under which a world has a slot; none if it does not have it.
+    pub(crate) fn held_slot(&self, world: u64, slot: usize) -> u64 {
+        let owner = self.worlds.lock().owners()[slot];
+        if owner.world == world {
+            owner.epoch
+        } else {
+            NO_EPOCH
+        }
+    }
+
+    /// The epoch of the slot of a plan, whichever world has it.
+    pub(crate) fn epoch(&self, plan: PlanId) -> u64 {
+        self.worlds.lock().owners()[slot_of(plan)].epoch
     }
 
     /// A change is durable.

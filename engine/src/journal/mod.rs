@@ -36,8 +36,8 @@ use crate::error::{not_taken, BuildError, StoreError};
 use crate::id::PlanId;
 use crate::limits::APPENDS_MAX;
 use crate::store::{
-    Append, Change, PlanRow, ScheduleWrite, Seq, Store, StoreReader, Swap, Verdict, Worlds,
-    WorldsWrite,
+    Append, Change, PlanRow, Removal, RowWrite, ScheduleWrite, Seq, Store, StoreReader, Swap,
+    Verdict, Worlds, WorldsWrite,
 };
 use crate::watch::{Buffer, Listeners};
 
@@ -182,13 +182,13 @@ impl Journal {
         }
     }
 
-    /// Brings a row up to date without a new entry, if this world owns the plan.
+    /// Brings a row up to date without a new entry, if its slot still has this epoch.
     pub(crate) fn update(&self, row: PlanRow, epoch: u64) {
         let update = self.writer.submit(move |writer, cx| {
-            if !writer.directory.owns(epoch, row.id) {
+            if writer.directory.epoch(row.id) != epoch {
                 return;
             }
-            writer.is_behind(writer.last + 1, row);
+            writer.is_behind(writer.last + 1, RowWrite { row, epoch });
             if !writer.is_trailing {
                 writer.trail(cx);
             }
@@ -255,6 +255,9 @@ impl Journal {
     ) -> Completion<Result<usize, StoreError>> {
         self.writer.call(move |writer, cx| {
             plans.retain(|(plan, _)| !writer.behind.contains_key(plan));
+            let directory = &writer.directory;
+            let removal = |(plan, head)| Removal { plan, head, epoch: directory.epoch(plan) };
+            let plans: Vec<Removal> = plans.into_iter().map(removal).collect();
             let removed = writer.store.remove(&plans);
             writer.keep(cx);
             removed

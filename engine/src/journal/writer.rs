@@ -14,7 +14,7 @@ use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::limits::{COMMIT_APPENDS_MAX, COMMIT_ROWS_MAX, ROWS_AGAIN, ROWS_BEHIND};
 use crate::store::{
-    Append, Batch, Change, PlanRow, Seq, StoreKeeper, StoreWriter, Upkeep, Verdict,
+    Append, Batch, Change, PlanRow, RowWrite, Seq, StoreKeeper, StoreWriter, Upkeep, Verdict,
 };
 use crate::watch::Listeners;
 
@@ -60,7 +60,7 @@ pub(super) struct Writer {
     /// A commit that has failed, of which it is not known whether it was made.
     pub(super) unsure: Option<Unsure>,
     /// Rows that are behind, and the first entry of each that is.
-    pub(super) behind: HashMap<PlanId, PlanRow>,
+    pub(super) behind: HashMap<PlanId, RowWrite>,
     pub(super) order: VecDeque<(Seq, PlanId)>,
     /// Rows that were written, with their heads, while those are still known here.
     pub(super) written: Vec<(PlanId, Seq)>,
@@ -252,22 +252,22 @@ impl Writer {
         self.followers.changed(append);
         row.head = seq;
         self.last = seq;
-        self.is_behind(seq, row);
+        self.is_behind(seq, RowWrite { row, epoch: append.epoch });
         self.meter.entry(tally, append.records.len(), now_ns);
     }
 
-    pub(super) fn is_behind(&mut self, seq: Seq, mut row: PlanRow) {
-        let plan = row.id;
-        self.heads.0.lock().insert(plan, row.head);
+    pub(super) fn is_behind(&mut self, seq: Seq, mut write: RowWrite) {
+        let plan = write.row.id;
+        self.heads.0.lock().insert(plan, write.row.head);
         match self.behind.entry(plan) {
             std::collections::hash_map::Entry::Occupied(mut known) => {
-                if row.snapshot.is_none() {
-                    row.snapshot = known.get_mut().snapshot.take();
+                if write.row.snapshot.is_none() {
+                    write.row.snapshot = known.get_mut().row.snapshot.take();
                 }
-                known.insert(row);
+                known.insert(write);
             }
             std::collections::hash_map::Entry::Vacant(place) => {
-                place.insert(row);
+                place.insert(write);
                 self.order.push_back((seq, plan));
             }
         }
@@ -285,9 +285,9 @@ impl Writer {
             return Err(StoreError::Failed(problem));
         }
         let count = rows.min(self.order.len());
-        let rows: Vec<PlanRow> =
+        let rows: Vec<RowWrite> =
             self.order.iter().take(count).map(|(_, plan)| self.behind[plan].clone()).collect();
-        let is_found = |plan: &PlanId| rows.iter().any(|row| row.id == *plan);
+        let is_found = |plan: &PlanId| rows.iter().any(|write| write.row.id == *plan);
         // An entry is projected when no row is behind because of it or of one before it.
         let projected = match self.order.get(count) {
             _ if !self.found.iter().all(is_found) => 0,
@@ -297,7 +297,7 @@ impl Writer {
         let verdicts = self.store.commit(&Batch { appends, changes, rows: &rows, projected });
         self.meter.committed(verdicts.is_ok());
         let verdicts = verdicts?;
-        for row in &rows {
+        for RowWrite { row, .. } in &rows {
             self.behind.remove(&row.id);
             self.found.remove(&row.id);
             self.written.push((row.id, row.head));

@@ -43,6 +43,8 @@ pub(crate) struct PlanActor {
     pub(super) unreadable: Option<StoreError>,
     /// The newest entry that is durable; 0 before the first.
     pub(super) head: Seq,
+    /// The epoch of its slot when it came into memory: what it writes is of the plan as it was since.
+    pub(super) epoch: u64,
     pub(super) growth: Growth,
     /// Decided and not handed to the journal.
     pub(super) records: Vec<Record>,
@@ -114,6 +116,7 @@ impl Entity for PlanActor {
             plan: None,
             unreadable: None,
             head: 0,
+            epoch: key.world.journal().directory().held(key.world.epoch(), key.id),
             growth: Growth::default(),
             records: Vec::new(),
             effects: Vec::new(),
@@ -157,7 +160,7 @@ impl Entity for PlanActor {
                 let again = self.world.now().after(AFTER_STORE_FAILURE);
                 self.world.wakes().set(self.id, again);
             } else {
-                quarantine(Arc::clone(&self.world), self.id, error.to_string()).await;
+                quarantine(Arc::clone(&self.world), self.id, self.epoch, error.to_string()).await;
             }
             self.unreadable = Some(error);
         }
@@ -211,7 +214,7 @@ impl PlanActor {
         if let (true, Some(plan)) = (behind.is_some() || is_quarantined, &self.plan) {
             // Its row is behind, perhaps since before the start: nothing else may bring it up to date.
             let row = PlanRow { head, ..row(plan) };
-            self.world.journal().update(row, self.world.epoch());
+            self.world.journal().update(row, self.epoch);
         }
         // Events left behind before were reported then.
         self.plan.iter_mut().for_each(|plan| drop(plan.take_left_behind()));

@@ -42,7 +42,7 @@ impl Handler<Committed> for PlanActor {
     fn handle(&mut self, Committed(outcome): Committed, cx: &mut Context<'_, Self>) {
         let Some(mut under_way) = self.under_way.take() else { return };
         let outcome = match outcome {
-            Ok(Verdict::Outdated { newest }) => {
+            Ok(Verdict::Moved { owner: newest, .. }) => {
                 return self.moved_away(
                     under_way,
                     StoreError::Fenced { epoch: self.world.epoch(), newest },
@@ -199,7 +199,7 @@ impl PlanActor {
         let append = Append {
             plan: self.id,
             prev: self.head,
-            epoch: self.world.epoch(),
+            epoch: self.epoch,
             records: encode(&std::mem::take(&mut self.records)),
             key: self.key.take(),
             take,

@@ -71,7 +71,7 @@ impl PlanActor {
         }
         if let Some(snapshot) = self.snapshot.take() {
             let row = PlanRow { head: self.head, snapshot: Some(snapshot), ..super::row(plan) };
-            self.world.journal().update(row, self.world.epoch());
+            self.world.journal().update(row, self.epoch);
         }
     }
 }

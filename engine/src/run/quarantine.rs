@@ -13,8 +13,8 @@ const REASON_MAX: usize = 500;
 
 /// Brings the row of a plan that cannot be read to its newest entry, with the reason. Without that
 /// every start would look through the journal for what is behind. A later world tries to read it
-/// again.
-pub(super) async fn quarantine(world: Arc<Shared>, id: PlanId, error: String) {
+/// again. `epoch` is that of the plan's slot when it was read.
+pub(super) async fn quarantine(world: Arc<Shared>, id: PlanId, epoch: u64, error: String) {
     let newest = world.journal().head(id);
     let found = world.journal().read(move |reader| reader.list(&only(id))).await;
     let Ok(Ok(rows)) = found else { return };
@@ -29,7 +29,7 @@ pub(super) async fn quarantine(world: Arc<Shared>, id: PlanId, error: String) {
     let row = known.unwrap_or_else(|| unknown(id));
     let (is_busy, wakes_at, waits) = (true, None, Waiting::Unreadable);
     let row = PlanRow { head, is_busy, wakes_at, waits, waits_for, snapshot: None, ..row };
-    world.journal().update(row, world.epoch());
+    world.journal().update(row, epoch);
 }
 
 /// The row of this plan, if there is one: the newest one that is not newer.

@@ -24,7 +24,7 @@ use super::state::Kept;
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::limits::{SCHEDULES_MAX, SCHEDULE_CLOCK_CHECK};
-use crate::store::{ScheduleRow, ScheduleWrite, Swap};
+use crate::store::{ScheduleRow, ScheduleWrite, Swap, SCHEDULES_SLOT};
 use crate::time::Time;
 use crate::world::{Opening, Shared, World};
 
@@ -294,11 +294,12 @@ impl Roster {
             return;
         }
         let (mut writes, mut changes) = (Vec::new(), Vec::new());
+        let epoch = world.journal().directory().held_slot(world.epoch(), SCHEDULES_SLOT);
         for name in std::mem::take(&mut self.dirty) {
             let Some(entry) = self.entries.get_mut(&name) else { continue };
             let kept = (!entry.is_removed).then(|| entry.kept.clone());
             let data = kept.as_ref().map(Kept::encode);
-            let (from, epoch) = (entry.version, world.epoch());
+            let from = entry.version;
             writes.push(ScheduleWrite { name: name.clone(), from, data, epoch });
             changes.push(Change { name, kept, answers: std::mem::take(&mut entry.answers) });
         }

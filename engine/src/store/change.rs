@@ -2,7 +2,7 @@
 
 use turnwheel_actors::entity::{ReminderId, ReminderRow};
 
-use super::Work;
+use super::{Hold, Work};
 
 /// A change of versioned data: it is made only if the data was not changed since it was read.
 #[derive(Clone, Debug)]
@@ -41,6 +41,13 @@ pub enum Change {
     },
     /// A step's own SQL, once.
     Work(Work),
+    /// A change that is made only if its slot still has this epoch.
+    Under {
+        /// The slot with its epoch.
+        hold: Hold,
+        /// The change.
+        change: Box<Change>,
+    },
 }
 
 impl Change {
@@ -50,12 +57,21 @@ impl Change {
             Self::State { bytes, key, .. } => bytes.as_ref().map_or(0, Vec::len) + key.len(),
             Self::Reminder { .. } | Self::ReminderGone { .. } => 256,
             Self::Work(_) => 4_096,
+            Self::Under { change, .. } => change.bytes(),
+        }
+    }
+
+    /// The change itself, and what has to be held for it.
+    pub(crate) fn parts(&self) -> (Option<Hold>, &Self) {
+        match self {
+            Self::Under { hold, change } => (Some(*hold), change.parts().1),
+            change => (None, change),
         }
     }
 
     /// Whether it must not share its commit with others.
     pub(crate) fn is_alone(&self) -> bool {
-        matches!(self, Self::Work(work) if work.is_alone)
+        matches!(self.parts().1, Self::Work(work) if work.is_alone)
     }
 }
 

@@ -16,9 +16,9 @@ use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
 use super::aside::{parts as parts_aside, Parts};
 use super::{
-    Append, Batch, Change, Count, Filter, Loaded, PlanRow, ScheduleRow, ScheduleWrite, Seq, Slots,
-    Store, StoreKeeper, StoreReader, StoreWriter, Swap, Upkeep, Verdict, Worlds, WorldsWrite,
-    Written, LETTERS, LETTER_SLOT,
+    Append, Batch, Change, Count, Filter, Loaded, PlanRow, Removal, RowWrite, ScheduleRow,
+    ScheduleWrite, Seq, Slots, Store, StoreKeeper, StoreReader, StoreWriter, Swap, Upkeep, Verdict,
+    Worlds, WorldsWrite, Written, LETTERS, LETTER_SLOT,
 };
 use crate::error::StoreError;
 use crate::id::PlanId;
@@ -80,6 +80,10 @@ impl<S: Store> CodedStore<S> {
 }
 
 impl<S: Store + ?Sized> Store for &S {
+    fn open(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
+        (**self).open()
+    }
+
     fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
         (**self).writer()
     }
@@ -98,6 +102,11 @@ impl<S: Store + ?Sized> Store for &S {
 }
 
 impl<S: Store> Store for CodedStore<S> {
+    fn open(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
+        let (inner, codec) = (self.inner.open()?, Arc::clone(&self.codec));
+        Ok(Box::new(Writer { inner, codec }))
+    }
+
     fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
         let (inner, codec) = (self.inner.writer()?, Arc::clone(&self.codec));
         Ok(Box::new(Writer { inner, codec }))
@@ -163,6 +172,19 @@ fn is_letter(entity: &str, key: &str) -> bool {
     entity == LETTERS && key.starts_with(LETTER_SLOT)
 }
 
+/// Encodes the state of a dead letter.
+fn encoded_change(codec: &dyn Codec, change: &Change) -> Result<Change, StoreError> {
+    let mut coded = change.clone();
+    match &mut coded {
+        Change::State { entity, key, bytes: Some(bytes), .. } if is_letter(entity, key) => {
+            *bytes = encoded_part(codec, bytes)?;
+        }
+        Change::Under { change, .. } => **change = encoded_change(codec, change)?,
+        _ => {}
+    }
+    Ok(coded)
+}
+
 /// The id of the key and the encoded bytes.
 fn parts(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let (length, rest) = bytes.split_first()?;
@@ -200,7 +222,7 @@ impl StoreWriter for Writer {
         self.inner.last()
     }
 
-    fn remove(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, StoreError> {
+    fn remove(&mut self, plans: &[Removal]) -> Result<usize, StoreError> {
         self.inner.remove(plans)
     }
 
@@ -225,7 +247,7 @@ impl StoreWriter for Writer {
         let append = |append: &Append| -> Result<Append, StoreError> {
             Ok(Append { records: encoded(codec, &append.records)?, ..append.clone() })
         };
-        let row = |row: &PlanRow| {
+        let row = |RowWrite { row, epoch }: &RowWrite| {
             // Without a snapshot the plan is read from its entries.
             let snapshot = row.snapshot.as_ref().and_then(|(seq, bytes)| {
                 let told = |error: &StoreError| {
@@ -233,18 +255,10 @@ impl StoreWriter for Writer {
                 };
                 Some((*seq, encoded(codec, bytes).inspect_err(told).ok()?))
             });
-            PlanRow { snapshot, ..row.clone() }
+            RowWrite { row: PlanRow { snapshot, ..row.clone() }, epoch: *epoch }
         };
-        let change = |change: &Change| -> Result<Change, StoreError> {
-            let mut change = change.clone();
-            if let Change::State { entity, key, bytes: Some(bytes), .. } = &mut change {
-                if is_letter(entity, key) {
-                    *bytes = encoded_part(codec, bytes)?;
-                }
-            }
-            Ok(change)
-        };
-        let changes = batch.changes.iter().map(change).collect::<Result<Vec<_>, StoreError>>()?;
+        let changes = batch.changes.iter().map(|change| encoded_change(codec, change));
+        let changes = changes.collect::<Result<Vec<_>, StoreError>>()?;
         let mut appends = Vec::with_capacity(batch.appends.len());
         let mut refused = Vec::new();
         for (index, plain) in batch.appends.iter().enumerate() {
@@ -254,7 +268,7 @@ impl StoreWriter for Writer {
                 Err(error) => return Err(error),
             }
         }
-        let rows: Vec<PlanRow> = batch.rows.iter().map(row).collect();
+        let rows: Vec<RowWrite> = batch.rows.iter().map(row).collect();
         let projected = batch.projected;
         let batch = Batch { appends: &appends, changes: &changes, rows: &rows, projected };
         let mut verdicts = self.inner.commit(&batch)?;

@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
 use super::aside::{parts, whole_again, ValueId};
 use super::memory_states::States;
 use super::{
-    slot_of, Append, Batch, Count, Filter, Loaded, Order, PlanRow, ScheduleRow, ScheduleWrite, Seq,
-    Slots, Store, StoreReader, StoreWriter, Swap, Verdict, Worlds, WorldsWrite, Written,
-    SCHEDULES_SLOT,
+    slot_of, Append, Batch, Change, Count, Filter, Hold, Loaded, Order, PlanRow, Removal, RowWrite,
+    ScheduleRow, ScheduleWrite, Seq, Slots, Store, StoreReader, StoreWriter, Swap, Verdict, Worlds,
+    WorldsWrite, Written, SCHEDULES_SLOT,
 };
 use crate::error::StoreError;
 use crate::id::PlanId;
@@ -28,9 +28,13 @@ pub struct MemoryStore {
 
 #[derive(Clone, Default)]
 struct Data {
+    /// The number of the newest writer.
     epoch: u64,
+    /// Writers before this one are refused.
+    fence: u64,
     last: Seq,
-    projected: Seq,
+    /// For each writer: all that it has made or found up to here is in the rows.
+    projected: BTreeMap<u64, Seq>,
     journal: BTreeMap<Seq, (PlanId, Seq, Vec<u8>)>,
     rows: BTreeMap<PlanId, PlanRow>,
     /// Large values, kept apart.
@@ -65,10 +69,20 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
+    fn open(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
         let mut data = self.data.lock();
         data.epoch += 1;
-        Ok(Box::new(Writer { data: Arc::clone(&self.data), epoch: data.epoch }))
+        let (epoch, mark) = (data.epoch, data.mark());
+        data.projected.insert(epoch, mark);
+        Ok(Box::new(Writer { data: Arc::clone(&self.data), epoch }))
+    }
+
+    fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
+        let writer = self.open()?;
+        let mut data = self.data.lock();
+        data.fence = writer.epoch();
+        data.projected.retain(|epoch, _| *epoch >= writer.epoch());
+        Ok(writer)
     }
 
     fn reader(&self) -> Result<Box<dyn StoreReader>, StoreError> {
@@ -85,6 +99,17 @@ struct Writer {
     epoch: u64,
 }
 
+impl Writer {
+    /// The data, if no later writer has taken the store for itself.
+    fn data(&self) -> Result<MutexGuard<'_, Data>, StoreError> {
+        let data = self.data.lock();
+        if data.fence > self.epoch {
+            return Err(StoreError::Fenced { epoch: self.epoch, newest: data.fence });
+        }
+        Ok(data)
+    }
+}
+
 impl StoreWriter for Writer {
     fn epoch(&self) -> u64 {
         self.epoch
@@ -94,37 +119,31 @@ impl StoreWriter for Writer {
         self.data.lock().last
     }
 
-    fn remove(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, StoreError> {
-        let mut data = self.data.lock();
-        if data.epoch != self.epoch {
-            return Err(StoreError::Fenced { epoch: self.epoch, newest: data.epoch });
-        }
-        Ok(plans.iter().filter(|(plan, head)| data.remove(*plan, *head)).count())
+    fn remove(&mut self, plans: &[Removal]) -> Result<usize, StoreError> {
+        let mut data = self.data()?;
+        Ok(plans.iter().filter(|removal| data.remove(removal)).count())
     }
 
     fn free(&mut self, locks: &[(String, PlanId)]) -> Result<(), StoreError> {
-        let mut data = self.data.lock();
-        if data.epoch != self.epoch {
-            return Err(StoreError::Fenced { epoch: self.epoch, newest: data.epoch });
-        }
+        let mut data = self.data()?;
         data.locks
             .retain(|name, holder| !locks.iter().any(|lock| (&lock.0, lock.1) == (name, *holder)));
         Ok(())
     }
 
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
-        let mut data = self.data.lock();
-        if data.epoch != self.epoch {
-            return Err(StoreError::Fenced { epoch: self.epoch, newest: data.epoch });
-        }
+        let mut data = self.data()?;
         let mut verdicts: Vec<Verdict> =
             batch.appends.iter().map(|append| data.append(append)).collect();
-        verdicts.extend(batch.changes.iter().map(|change| data.states.change(change)));
-        for row in batch.rows {
-            data.write_row(row);
+        verdicts.extend(batch.changes.iter().map(|change| data.change(change)));
+        for RowWrite { row, epoch } in batch.rows {
+            if data.worlds.admit(Hold::of(row.id, *epoch)).is_ok() {
+                data.write_row(row);
+            }
         }
         if !batch.rows.is_empty() {
-            data.projected = data.projected.max(batch.projected);
+            let mark = data.projected.entry(self.epoch).or_default();
+            *mark = batch.projected.max(*mark);
         }
         Ok(verdicts)
     }
@@ -136,23 +155,18 @@ impl StoreWriter for Writer {
     }
 
     fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
-        let mut data = self.data.lock();
-        if data.epoch != self.epoch {
-            return Err(StoreError::Fenced { epoch: self.epoch, newest: data.epoch });
-        }
+        let mut data = self.data()?;
         for write in writes {
-            if let Err(newest) = data.worlds.admit(SCHEDULES_SLOT, write.epoch) {
-                return Err(StoreError::Fenced { epoch: write.epoch, newest });
+            let hold = Hold { slot: SCHEDULES_SLOT, epoch: write.epoch };
+            if let Err(owner) = data.worlds.admit(hold) {
+                return Err(StoreError::Fenced { epoch: write.epoch, newest: owner.epoch });
             }
         }
         Ok(writes.iter().map(|write| data.swap(write)).collect())
     }
 
     fn write_worlds(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {
-        let mut data = self.data.lock();
-        if data.epoch != self.epoch {
-            return Err(StoreError::Fenced { epoch: self.epoch, newest: data.epoch });
-        }
+        let mut data = self.data()?;
         Ok(data.worlds.swap(write))
     }
 }
@@ -175,9 +189,22 @@ impl Data {
         Swap::Done
     }
 
+    /// All entries up to here are in the rows, whichever writer has made them.
+    fn mark(&self) -> Seq {
+        self.projected.values().min().copied().unwrap_or_default()
+    }
+
+    fn change(&mut self, change: &Change) -> Verdict {
+        let (hold, change) = change.parts();
+        match hold.map_or(Ok(()), |hold| self.worlds.admit(hold)) {
+            Ok(()) => self.states.change(change),
+            Err(owner) => owner.into(),
+        }
+    }
+
     fn append(&mut self, append: &Append) -> Verdict {
-        if let Err(newest) = self.worlds.admit(slot_of(append.plan), append.epoch) {
-            return Verdict::Outdated { newest };
+        if let Err(owner) = self.worlds.admit(Hold::of(append.plan, append.epoch)) {
+            return owner.into();
         }
         if let Some(key) = &append.key {
             if let Some(holder) = self.keys.get(key) {
@@ -240,9 +267,11 @@ impl Data {
         Ok(entries)
     }
 
-    fn remove(&mut self, plan: PlanId, head: Seq) -> bool {
+    fn remove(&mut self, removal: &Removal) -> bool {
+        let Removal { plan, head, epoch } = *removal;
         let fits = |row: &PlanRow| row.head == head && row.state == PlanState::Stopped;
-        if !self.rows.get(&plan).is_some_and(fits) {
+        let is_held = self.worlds.admit(Hold::of(plan, epoch)).is_ok();
+        if !is_held || !self.rows.get(&plan).is_some_and(fits) {
             return false;
         }
         self.rows.remove(&plan);
@@ -315,7 +344,7 @@ impl StoreReader for Reader {
     fn behind(&mut self) -> Result<Vec<(PlanId, Seq)>, StoreError> {
         let data = self.data.lock();
         let mut heads = BTreeMap::new();
-        for (seq, (plan, _, _)) in data.journal.range(data.projected + 1..) {
+        for (seq, (plan, _, _)) in data.journal.range(data.mark() + 1..) {
             heads.insert(*plan, *seq);
         }
         Ok(heads.into_iter().collect())

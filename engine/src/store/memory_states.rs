@@ -40,6 +40,7 @@ impl States {
                 })
             }
             Change::Work(_) => Err(Verdict::Worked(Worked::Unsupported)),
+            Change::Under { change, .. } => return self.change(change),
         };
         outcome.map_or_else(|refused| refused, Verdict::Changed)
     }

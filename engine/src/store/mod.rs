@@ -8,6 +8,7 @@
 //! One behaviour suite runs against every store.
 
 pub mod aside;
+pub mod balance;
 mod change;
 mod coded;
 mod filter;
@@ -33,10 +34,14 @@ pub use sqlite::{SqliteCheck, SqliteStore, SqliteSync};
 pub(crate) use view::read_plan;
 pub use view::StoreView;
 pub use work::{Work, Worked};
+pub(crate) use worlds::free;
 pub use worlds::{
-    slot_of, Claim, Slots, WorldKind, WorldRow, Worlds, WorldsWrite, SCHEDULES_SLOT, SLOTS,
+    slot_of, Claim, Hold, Owner, Slots, WorldKind, WorldRow, Worlds, WorldsWrite, NO_EPOCH,
+    SCHEDULES_SLOT, SLOTS,
 };
-pub use writing::{Append, Batch, ScheduleRow, ScheduleWrite, StoreWriter, Swap, Verdict};
+pub use writing::{
+    Append, Batch, Removal, RowWrite, ScheduleRow, ScheduleWrite, StoreWriter, Swap, Verdict,
+};
 
 use crate::error::StoreError;
 
@@ -53,13 +58,22 @@ pub(crate) const LETTER_SLOT: &str = "slot ";
 /// A place in the journal: counted from 1, in the order of commits; 0 is before all.
 pub type Seq = u64;
 
-/// A store. It is opened once for writing; readers are made as needed.
+/// A store. Writers and readers are made as needed.
 pub trait Store: Send + Sync + fmt::Debug {
-    /// Takes the store for writing, and raises its epoch: an earlier writer is refused from now on.
+    /// Opens the store for writing, beside the writers that are there. What each of them may write is
+    /// said by the epochs of slots: see [`Worlds`].
     ///
     /// # Errors
     ///
-    /// Somebody else has it, or it cannot be used.
+    /// Another process has the store for itself, or it cannot be used.
+    fn open(&self) -> Result<Box<dyn StoreWriter>, StoreError>;
+
+    /// Opens the store for writing and takes it for itself: every earlier writer is refused from now
+    /// on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::open`].
     fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError>;
 
     /// A reader of what is committed.
@@ -113,6 +127,10 @@ pub enum Upkeep {
 }
 
 impl<S: Store + ?Sized> Store for Arc<S> {
+    fn open(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
+        (**self).open()
+    }
+
     fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
         (**self).writer()
     }

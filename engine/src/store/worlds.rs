@@ -1,16 +1,16 @@
 //! The worlds that share a store, and which plans each of them owns.
 //!
 //! Plans fall into [`SLOTS`] slots by the last bits of their ids. A slot belongs to one world at most,
-//! and every entry of a plan is checked against that in its commit: a world that has lost a slot can
-//! write nothing there, whether it knows of it or not. So ownership costs nothing for each plan, and a
-//! take-over is one small write however many plans it moves.
+//! under an epoch that rises with every change of owner. Every write names the epoch of its slot, which
+//! is checked in its commit: a world that has lost a slot can write nothing there, whether it knows of
+//! it or not, and what it sent before is not written after it has got the slot back. So ownership costs
+//! nothing for each plan, and a take-over is one small write however many plans it moves.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use super::Swap;
-use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::payload::Payload;
 use crate::time::Time;
@@ -81,28 +81,6 @@ impl Slots {
         left.0.iter_mut().zip(other.0).for_each(|(word, other)| *word &= !other);
         left
     }
-
-    /// As bytes, for a store.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        self.0.iter().flat_map(|word| word.to_le_bytes()).collect()
-    }
-
-    /// From [`Slots::to_bytes`].
-    ///
-    /// # Errors
-    ///
-    /// These are not the bytes of a set of slots.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, StoreError> {
-        if bytes.len() != WORDS * 8 {
-            let problem = format!("a world's slots have {} bytes", bytes.len());
-            return Err(StoreError::Corrupt(problem));
-        }
-        let mut slots = Self::default();
-        for (word, bytes) in slots.0.iter_mut().zip(bytes.chunks_exact(8)) {
-            *word = u64::from_le_bytes(bytes.try_into().expect("chunks have eight bytes"));
-        }
-        Ok(slots)
-    }
 }
 
 /// Kind of a world.
@@ -117,8 +95,7 @@ pub enum WorldKind {
 /// A world as it is registered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorldRow {
-    /// Its number: later worlds have higher ones, and none is used twice. It is the epoch of all
-    /// its writes.
+    /// Its number: later worlds have higher ones, and none is used twice.
     pub epoch: u64,
     /// Its name.
     pub name: String,
@@ -156,41 +133,71 @@ pub struct WorldsWrite {
     pub gone: Vec<u64>,
 }
 
+/// Owner of a slot, and the epoch under which it has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// The world; 0 if none has the slot.
+    pub world: u64,
+    /// Rises with every change of owner; 0 as long as no world ever had the slot.
+    pub epoch: u64,
+}
+
+/// Names the slot of a write, and the epoch under which the writer believes to have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// The slot.
+    pub slot: usize,
+    /// The epoch; [`NO_EPOCH`] if the writer does not have the slot.
+    pub epoch: u64,
+}
+
+impl Hold {
+    /// The slot of a plan.
+    pub fn of(plan: PlanId, epoch: u64) -> Self {
+        Self { slot: slot_of(plan), epoch }
+    }
+}
+
+/// An epoch that no slot ever has: a write under it is refused.
+pub const NO_EPOCH: u64 = u64::MAX;
+
 /// The registered worlds, and the owners of slots.
 #[derive(Clone, Debug)]
 pub struct Worlds {
     /// Counts the changes.
     pub version: u64,
-    /// The worlds, by their epochs.
+    /// The worlds, by their numbers.
     pub rows: Vec<WorldRow>,
-    owners: Vec<u64>,
+    owners: Vec<Owner>,
 }
 
 impl Default for Worlds {
     fn default() -> Self {
-        Self::new(0, Vec::new())
+        Self::new(0, Vec::new(), vec![Owner::default(); SLOTS])
     }
 }
 
 impl Worlds {
-    /// These worlds.
-    pub fn new(version: u64, rows: Vec<WorldRow>) -> Self {
-        let mut worlds = Self { version, rows, owners: Vec::new() };
-        worlds.arrange();
-        worlds
-    }
-
-    fn arrange(&mut self) {
-        self.rows.sort_by_key(|row| row.epoch);
-        self.owners = vec![0; SLOTS];
-        for row in &self.rows {
-            row.slots.iter().for_each(|slot| self.owners[slot] = row.epoch);
+    /// Worlds as they are stored: their slots are those that the owners say. There is one owner for
+    /// each slot.
+    pub fn new(version: u64, mut rows: Vec<WorldRow>, owners: Vec<Owner>) -> Self {
+        rows.sort_by_key(|row| row.epoch);
+        for row in &mut rows {
+            row.slots = Slots::default();
+            let own = owners.iter().enumerate().filter(|(_, owner)| owner.world == row.epoch);
+            own.for_each(|(slot, _)| row.slots.add(slot));
         }
+        Self { version, rows, owners }
     }
 
     /// The world that owns a slot; 0 if none does.
     pub fn owner(&self, slot: usize) -> u64 {
-        self.owners[slot]
+        self.owners[slot].world
+    }
+
+    /// The owners of all slots, in the order of the slots.
+    pub fn owners(&self) -> &[Owner] {
+        &self.owners
     }
 
     /// A world that is registered.
@@ -200,27 +207,25 @@ impl Worlds {
 
     /// Slots that no world owns.
     pub fn free(&self) -> Slots {
-        let mut free = Slots::default();
-        (0..SLOTS).filter(|slot| self.owners[*slot] == 0).for_each(|slot| free.add(slot));
-        free
+        free(&self.rows)
     }
 
-    /// Whether a world may write to a slot. A store that never had a world takes what anybody
-    /// writes.
+    /// Whether a writer may write to a slot: nobody has got it since its epoch.
     ///
     /// # Errors
     ///
-    /// The world that owns it; 0 if none does.
-    pub fn admit(&self, slot: usize, epoch: u64) -> Result<(), u64> {
-        let owner = self.owners[slot];
-        if owner == epoch || self.version == 0 {
+    /// The owner of the slot.
+    pub fn admit(&self, hold: Hold) -> Result<(), Owner> {
+        let owner = self.owners[hold.slot];
+        if owner.epoch == hold.epoch {
             Ok(())
         } else {
             Err(owner)
         }
     }
 
-    /// Makes a change, if it was decided by what is known here.
+    /// Makes a change, if it was decided by what is known here. The epoch of each slot that gets
+    /// another owner, or none, rises.
     pub fn swap(&mut self, write: &WorldsWrite) -> Swap {
         if write.from != self.version {
             return Swap::Changed { version: self.version };
@@ -230,8 +235,22 @@ impl Worlds {
         };
         self.rows.retain(is_left);
         self.rows.extend(write.put.iter().cloned());
+        self.rows.sort_by_key(|row| row.epoch);
         self.version += 1;
-        self.arrange();
+        let mut worlds = vec![0; SLOTS];
+        for row in &self.rows {
+            row.slots.iter().for_each(|slot| worlds[slot] = row.epoch);
+        }
+        for (owner, world) in self.owners.iter_mut().zip(worlds) {
+            if owner.world != world {
+                *owner = Owner { world, epoch: owner.epoch + 1 };
+            }
+        }
         Swap::Done
     }
+}
+
+/// Slots that none of these worlds has.
+pub(crate) fn free(rows: &[WorldRow]) -> Slots {
+    rows.iter().fold(Slots::all(), |free, row| free.without(&row.slots))
 }

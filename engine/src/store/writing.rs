@@ -1,26 +1,27 @@
 //! The writing end of a store, and what is written.
 
-use super::{Change, PlanRow, Seq, Upkeep, Worked, WorldsWrite};
+use super::{Change, Owner, PlanRow, Seq, Upkeep, Worked, WorldsWrite};
 use crate::error::StoreError;
 use crate::id::PlanId;
 
 /// The writing end of a store.
 pub trait StoreWriter: Send {
-    /// The epoch of this writer.
+    /// The number of this writer: later ones have higher ones.
     fn epoch(&self) -> u64;
 
     /// The newest place in the journal that is taken; 0 if it is empty.
     fn last(&self) -> Seq;
 
-    /// Removes those stopped plans whose newest entry is still the given one, with their entries
-    /// and keys. Returns their number.
+    /// Removes those stopped plans whose newest entry is still the given one and whose slots are held,
+    /// with their entries and keys. Returns their number.
     ///
     /// # Errors
     ///
     /// Nothing was removed.
-    fn remove(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, StoreError>;
+    fn remove(&mut self, plans: &[Removal]) -> Result<usize, StoreError>;
 
-    /// Frees locks of plans that do not exist, if they still belong to the given plan.
+    /// Frees locks of plans that do not exist, if they still belong to the given plan. It is for the
+    /// start of a process that has the store for itself.
     ///
     /// # Errors
     ///
@@ -50,12 +51,15 @@ pub trait StoreWriter: Send {
         Ok(())
     }
 
-    /// Writes all or nothing; durable when it returns. Returns the outcomes of the appends and then
-    /// of the changes, in order.
+    /// Writes what is admitted, in one commit that is durable when it returns. Returns the outcomes
+    /// of the appends and then of the changes, in order. Each of them is admitted or refused as a
+    /// whole, by slots, keys and locks as they are in this transaction. A row under another epoch
+    /// than that of its slot is left out: the owner of the slot writes it.
     ///
     /// # Errors
     ///
-    /// Nothing was written. [`StoreError::Fenced`] if another writer was opened since.
+    /// Nothing was written. [`StoreError::Fenced`] if another writer has taken the store for itself
+    /// since.
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError>;
 
     /// The entries after a place, each with its plan and the previous entry of that plan: to find
@@ -75,17 +79,18 @@ pub trait StoreWriter: Send {
     ///
     /// # Errors
     ///
-    /// Nothing was written. [`StoreError::Fenced`] if another writer was opened since, or if
-    /// another world serves the schedules.
+    /// Nothing was written. [`StoreError::Fenced`] if another writer has taken the store for itself
+    /// since, or if another world serves the schedules.
     fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError>;
 
     /// Changes who is there and who owns what, in one durable commit, if it is still as it was read. From
-    /// then on entries of worlds that do not own the slot of their plan are answered with
-    /// [`Verdict::Outdated`].
+    /// then on writes under the former epochs of the slots that have changed their owner are answered
+    /// with [`Verdict::Moved`].
     ///
     /// # Errors
     ///
-    /// Nothing was written. [`StoreError::Fenced`] if another writer was taken since.
+    /// Nothing was written. [`StoreError::Fenced`] if another writer has taken the store for itself
+    /// since.
     fn write_worlds(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError>;
 }
 
@@ -109,7 +114,7 @@ pub struct ScheduleWrite {
     pub from: u64,
     /// Its new content; `None` to remove it.
     pub data: Option<Vec<u8>>,
-    /// The world that serves the schedules: the one that owns [`SCHEDULES_SLOT`](super::SCHEDULES_SLOT).
+    /// The epoch of [`SCHEDULES_SLOT`](super::SCHEDULES_SLOT) under which the schedules are served.
     pub epoch: u64,
 }
 
@@ -133,8 +138,9 @@ pub struct Batch<'a> {
     /// Changes of states and reminders, made after the entries, in their order.
     pub changes: &'a [Change],
     /// Rows that are brought up to date.
-    pub rows: &'a [PlanRow],
-    /// Every entry up to here is in the rows; it is stored if there are rows, and never decreases.
+    pub rows: &'a [RowWrite],
+    /// Every entry up to here that this writer has made, or has found when it was opened, is in the
+    /// rows; it is stored if there are rows, and never decreases.
     pub projected: Seq,
 }
 
@@ -145,7 +151,7 @@ pub struct Append {
     pub plan: PlanId,
     /// The entry before it of the same plan; 0 if it is the first.
     pub prev: Seq,
-    /// The world that owns the plan.
+    /// The epoch of the plan's slot under which it was read and decided on.
     pub epoch: u64,
     /// The records, encoded.
     pub records: Vec<u8>,
@@ -159,6 +165,26 @@ pub struct Append {
     pub follow: Vec<PlanId>,
     /// Plans that it waits for no more.
     pub unfollow: Vec<PlanId>,
+}
+
+/// A row that is brought up to date.
+#[derive(Clone, Debug)]
+pub struct RowWrite {
+    /// The row.
+    pub row: PlanRow,
+    /// The epoch of the plan's slot.
+    pub epoch: u64,
+}
+
+/// A plan that is removed.
+#[derive(Clone, Copy, Debug)]
+pub struct Removal {
+    /// The plan.
+    pub plan: PlanId,
+    /// Its newest entry.
+    pub head: Seq,
+    /// The epoch of its slot.
+    pub epoch: u64,
 }
 
 /// Outcome of an append or of a change.
@@ -177,10 +203,17 @@ pub enum Verdict {
         /// The version in the store.
         found: u64,
     },
-    /// It was not made: it belongs to another owner by now.
+    /// It was not made: a newer owner of the state has written it.
     Outdated {
-        /// Its epoch; 0 if there is none.
+        /// The epoch of that owner.
         newest: u64,
+    },
+    /// It was not made: its slot has another epoch than the one that it names.
+    Moved {
+        /// The world that has the slot; 0 if none has.
+        owner: u64,
+        /// The epoch of the slot.
+        epoch: u64,
     },
     /// It was not written: another plan has one of the locks.
     LockTaken {
@@ -191,4 +224,10 @@ pub enum Verdict {
     },
     /// It was not written: the codec of the store cannot encode it, for this reason.
     Unencodable(String),
+}
+
+impl From<Owner> for Verdict {
+    fn from(owner: Owner) -> Self {
+        Self::Moved { owner: owner.world, epoch: owner.epoch }
+    }
 }

@@ -1,6 +1,6 @@
 //! Distribution of slots when a world joins or leaves. Pure: the journal's writer calls it.
 
-use crate::store::{Slots, WorldKind, WorldRow, Worlds, WorldsWrite, SCHEDULES_SLOT, SLOTS};
+use crate::store::{free, Slots, WorldKind, WorldRow, Worlds, WorldsWrite, SCHEDULES_SLOT, SLOTS};
 
 /// New plans of a world are of so many of its slots, the lowest ones. So nearly all slots have no plan
 /// under way, and one that joins can be given some at once; and when a world goes, its plans are spread.
@@ -19,7 +19,7 @@ pub(super) fn join(worlds: &Worlds, mut row: WorldRow, dead: &[u64], live: &Slot
     let left: Vec<WorldRow> = worlds.rows.iter().filter(|row| !is_dead(row)).cloned().collect();
     let mut put = Vec::new();
     if row.kind == WorldKind::Executor {
-        row.slots = Worlds::new(0, left.clone()).free();
+        row.slots = free(&left);
         let runs = |row: &&WorldRow| row.kind == WorldKind::Executor;
         let share = SLOTS / (1 + left.iter().filter(runs).count());
         for other in left.iter().filter(runs) {
@@ -59,8 +59,8 @@ pub(super) fn leave(worlds: &Worlds, gone: &[u64]) -> Option<WorldsWrite> {
     let left = worlds.rows.iter().filter(|row| !is_gone(row) && row.kind == WorldKind::Executor);
     let mut heirs: Vec<WorldRow> = left.cloned().collect();
     // With what nobody had before: its owner went when there was no heir.
-    let rest = worlds.rows.iter().filter(|row| !is_gone(row)).cloned().collect();
-    let free = Worlds::new(0, rest).free();
+    let rest: Vec<WorldRow> = worlds.rows.iter().filter(|row| !is_gone(row)).cloned().collect();
+    let free = free(&rest);
     let count = heirs.len();
     if count > 0 {
         free.iter().enumerate().for_each(|(turn, slot)| heirs[turn % count].slots.add(slot));

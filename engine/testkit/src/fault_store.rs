@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 use turnwheel_engine::store::{
-    Batch, ScheduleWrite, Seq, Store, StoreKeeper, StoreReader, StoreWriter, Swap, Upkeep, Verdict,
-    WorldsWrite,
+    Batch, Removal, ScheduleWrite, Seq, Store, StoreKeeper, StoreReader, StoreWriter, Swap, Upkeep,
+    Verdict, WorldsWrite,
 };
 use turnwheel_engine::{PlanId, StoreError};
 
@@ -168,6 +168,11 @@ impl FaultStore {
 }
 
 impl Store for FaultStore {
+    fn open(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
+        let (inner, script) = (self.inner.open()?, Arc::clone(&self.script));
+        Ok(Box::new(Writer { inner, script }))
+    }
+
     fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
         let (inner, script) = (self.inner.writer()?, Arc::clone(&self.script));
         Ok(Box::new(Writer { inner, script }))
@@ -201,7 +206,7 @@ impl StoreWriter for Writer {
         self.inner.last()
     }
 
-    fn remove(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, StoreError> {
+    fn remove(&mut self, plans: &[Removal]) -> Result<usize, StoreError> {
         Script::inject(&self.script, Op::Write)?;
         self.watched(None, |inner| inner.remove(plans), |_| &[])
     }

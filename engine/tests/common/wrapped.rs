@@ -3,7 +3,8 @@
 use std::fmt::Debug;
 
 use turnwheel_engine::store::{
-    Batch, ScheduleWrite, Seq, StoreReader, StoreWriter, Swap, Upkeep, Verdict, WorldsWrite,
+    Batch, Removal, ScheduleWrite, Seq, StoreReader, StoreWriter, Swap, Upkeep, Verdict,
+    WorldsWrite,
 };
 use turnwheel_engine::{MemoryStore, PlanId, Store, StoreError};
 
@@ -36,6 +37,11 @@ struct Writer<B> {
 }
 
 impl<B: Beside> Store for Wrapped<B> {
+    fn open(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
+        let (inner, store) = (self.inner.open()?, self.clone());
+        Ok(Box::new(Writer { inner, store }))
+    }
+
     fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
         let (inner, store) = (self.inner.writer()?, self.clone());
         Ok(Box::new(Writer { inner, store }))
@@ -59,7 +65,7 @@ impl<B: Beside> StoreWriter for Writer<B> {
         self.inner.last()
     }
 
-    fn remove(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, StoreError> {
+    fn remove(&mut self, plans: &[Removal]) -> Result<usize, StoreError> {
         self.inner.remove(plans)
     }
 

@@ -35,7 +35,7 @@ struct Counting(Arc<AtomicUsize>);
 impl Beside for Counting {
     fn commit(&self, batch: &Batch<'_>) {
         let entries: usize = batch.appends.iter().map(|append| append.records.len()).sum();
-        let snapshots = batch.rows.iter().filter_map(|row| row.snapshot.as_ref());
+        let snapshots = batch.rows.iter().filter_map(|write| write.row.snapshot.as_ref());
         let snapshots: usize = snapshots.map(|(_, bytes)| bytes.len()).sum();
         self.0.fetch_add(entries + snapshots, Ordering::Relaxed);
     }

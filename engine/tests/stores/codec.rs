@@ -195,7 +195,7 @@ fn append(plan: u8, records: &str) -> Append {
     Append {
         plan: PlanId::from_bytes([plan; 16]),
         prev: 0,
-        epoch: 1,
+        epoch: 0,
         records: records.into(),
         key: None,
         take: vec![],

@@ -100,7 +100,7 @@ fn lose_row(file: &Path, plan: PlanId) {
     let file = rusqlite::Connection::open(file).expect("it opens");
     let lost = file.execute("DELETE FROM plans WHERE id = ?1", [plan.to_bytes()]);
     assert_eq!(lost.expect("it is written"), 1);
-    let behind = "UPDATE meta SET value = 0 WHERE name = 'projected'";
+    let behind = "UPDATE turnwheel_marks SET projected = 0";
     file.execute(behind, []).expect("it is written");
 }
 

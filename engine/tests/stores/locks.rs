@@ -131,9 +131,14 @@ fn a_lock_of_no_plan_is_freed(place: &Place) {
         locking(2, &["other"], &[]),
     ];
     let rows = [crate::place::stopped(1, 1, 7)];
-    let batch = Batch { appends: &appends, changes: &[], rows: &rows, projected: 1 };
+    let batch = Batch {
+        appends: &appends,
+        changes: &[],
+        rows: &crate::place::current(&rows),
+        projected: 1,
+    };
     writer.commit(&batch).expect("it is written");
-    assert_eq!(writer.remove(&[(crate::place::plan(1), 1)]).expect("it goes"), 1);
+    assert_eq!(writer.remove(&[crate::place::gone(1, 1)]).expect("it goes"), 1);
     drop(writer);
     let world = World::builder().action(Solo).build(Arc::clone(&place.store)).expect("it begins");
     let other = ("other".to_owned(), plan(2));

@@ -21,6 +21,7 @@ mod place;
 mod rows;
 mod schedules;
 mod search;
+mod slots;
 mod step_transactions;
 mod transactions;
 mod unencodable;
@@ -32,6 +33,7 @@ use place::*;
 use rows::*;
 use schedules::*;
 use search::*;
+use slots::*;
 use turnwheel_engine::store::{Append, Batch, Filter, PlanRow, Seq, Verdict};
 use turnwheel_engine::StoreError;
 use values::*;
@@ -76,6 +78,11 @@ suite![
     labels_are_found_as_they_are_now,
     plans_are_counted_by_state_result_and_reason,
     plans_that_fit_a_filter_are_counted,
+    a_write_under_an_old_epoch_writes_nothing_and_names_the_owner,
+    an_owner_that_gets_a_slot_back_has_a_new_epoch,
+    a_slot_moves_alone_and_a_freed_one_refuses_its_last_owner,
+    writers_beside_each_other_make_one_journal,
+    the_table_of_worlds_is_changed_from_the_version_that_was_read,
     large_values_come_back_with_what_they_are_part_of,
     large_values_go_with_their_plan_and_with_no_other,
     a_refused_entry_leaves_no_large_values,
@@ -183,7 +190,7 @@ fn a_fenced_commit_writes_nothing(place: &Place) {
     let mut first = place.store.writer().expect("a writer");
     let _second = place.store.writer().expect("a second writer");
     let appends = [keyed(1, "key")];
-    let rows = [row(1, 1)];
+    let rows = current(&[row(1, 1)]);
     let error = first.commit(&Batch { changes: &[], appends: &appends, rows: &rows, projected: 1 });
     assert!(matches!(error, Err(StoreError::Fenced { .. })), "{error:?}");
     let mut reader = place.store.reader().expect("a reader");
@@ -256,10 +263,10 @@ fn removed_plans_leave_nothing_and_only_stopped_ones_go(place: &Place) {
         [(1, b"one".to_vec()), (4, b"b".to_vec())]
     );
     // Plan 2 has a newer entry than is thought, plan 3 is live, nobody knows plan 9.
-    let wrong = [(plan(2), 2), (plan(3), 3), (plan(9), 1)];
+    let wrong = [gone(2, 2), gone(3, 3), gone(9, 1)];
     assert_eq!(writer.remove(&wrong).expect("it answers"), 0);
     assert_eq!(reader.list(&Filter::default()).expect("it lists").len(), 3);
-    assert_eq!(writer.remove(&[(plan(1), 4), (plan(3), 3)]).expect("it answers"), 1);
+    assert_eq!(writer.remove(&[gone(1, 4), gone(3, 3)]).expect("it answers"), 1);
     assert!(reader.load(plan(1), None).expect("it answers").is_none());
     assert_eq!(reader.by_key("one").expect("it answers"), None, "its key is free");
     assert_eq!(reader.by_key("two").expect("it answers"), Some(plan(2)));
@@ -269,8 +276,8 @@ fn removed_plans_leave_nothing_and_only_stopped_ones_go(place: &Place) {
     assert!(matches!(reader.history(plan(1), 4), Err(StoreError::Corrupt(_))));
     assert_eq!(append(&mut *writer, &[keyed(4, "one")]), [Verdict::Written(6)], "places go on");
     let mut second = place.store.writer().expect("a second writer");
-    let error = writer.remove(&[(plan(2), 5)]).expect_err("its epoch is over");
+    let error = writer.remove(&[gone(2, 5)]).expect_err("its epoch is over");
     assert!(matches!(error, StoreError::Fenced { .. }), "{error:?}");
-    assert_eq!(second.remove(&[(plan(2), 5)]).expect("it answers"), 1);
+    assert_eq!(second.remove(&[gone(2, 5)]).expect("it answers"), 1);
     assert_eq!(second.last(), 6);
 }

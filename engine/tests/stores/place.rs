@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use turnwheel_engine::store::{Append, Batch, PlanRow, Seq, StoreReader, StoreWriter, Verdict};
+use turnwheel_engine::store::{
+    Append, Batch, PlanRow, Removal, RowWrite, Seq, StoreReader, StoreWriter, Verdict,
+};
 use turnwheel_engine::{
     MemoryStore, PlanId, PlanResult, PlanState, SqliteStore, Store, Time, Waiting,
 };
@@ -40,7 +42,7 @@ pub(crate) fn entry(number: u8, prev: Seq, text: &str) -> Append {
     Append {
         plan: plan(number),
         prev,
-        epoch: 1,
+        epoch: 0,
         records: text.as_bytes().to_vec(),
         key: None,
         take: vec![],
@@ -81,9 +83,19 @@ pub(crate) fn append(writer: &mut dyn StoreWriter, appends: &[Append]) -> Vec<Ve
 }
 
 pub(crate) fn write_rows(writer: &mut dyn StoreWriter, rows: &[PlanRow], projected: Seq) {
+    let rows = current(rows);
     writer
-        .commit(&Batch { changes: &[], appends: &[], rows, projected })
+        .commit(&Batch { changes: &[], appends: &[], rows: &rows, projected })
         .expect("they are written");
+}
+
+/// These rows as they are written to slots that no world ever had.
+pub(crate) fn current(rows: &[PlanRow]) -> Vec<RowWrite> {
+    rows.iter().map(|row| RowWrite { row: row.clone(), epoch: 0 }).collect()
+}
+
+pub(crate) fn gone(number: u8, head: Seq) -> Removal {
+    Removal { plan: plan(number), head, epoch: 0 }
 }
 
 pub(crate) fn texts(entries: &[(Seq, Vec<u8>)]) -> Vec<&str> {

@@ -6,7 +6,7 @@ use turnwheel_engine::StoreError;
 use super::place::*;
 
 fn put_of(name: &str, from: u64, data: &str) -> ScheduleWrite {
-    ScheduleWrite { name: name.to_owned(), from, data: Some(data.as_bytes().to_vec()), epoch: 1 }
+    ScheduleWrite { name: name.to_owned(), from, data: Some(data.as_bytes().to_vec()), epoch: 0 }
 }
 
 pub(crate) fn schedules_are_changed_from_the_version_that_was_read(place: &Place) {
@@ -29,7 +29,7 @@ pub(crate) fn schedules_are_changed_from_the_version_that_was_read(place: &Place
     assert_eq!(all, [row("a", 1, "1"), row("b", 2, "2")]);
     assert_eq!(reader.schedules("a", 10).expect("they are read"), all[1..]);
     assert_eq!(reader.schedules("", 1).expect("they are read"), all[..1]);
-    let remove = |from| ScheduleWrite { name: "a".to_owned(), from, data: None, epoch: 1 };
+    let remove = |from| ScheduleWrite { name: "a".to_owned(), from, data: None, epoch: 0 };
     assert_eq!(writer.write_schedules(&[remove(9)]).expect("it is read"), [refused(1)]);
     assert_eq!(writer.write_schedules(&[remove(1)]).expect("it is removed"), [Swap::Done]);
     assert_eq!(writer.write_schedules(&[remove(0)]).expect("nothing is there"), [Swap::Done]);

@@ -117,7 +117,7 @@ pub(crate) fn labels_are_found_as_they_are_now(place: &Place) {
     assert_eq!(list(&mut *reader, &having(&[("$.a[0]", Some(""))])), [1]);
     assert_eq!(list(&mut *reader, &having(&[("a", Some("1"))])), [2, 1]);
     write_rows(&mut *writer, &[second], 2);
-    assert_eq!(writer.remove(&[(plan(1), 1)]).expect("it answers"), 1);
+    assert_eq!(writer.remove(&[gone(1, 1)]).expect("it answers"), 1);
     assert_eq!(list(&mut *reader, &having(&[("a", Some("1"))])), [2], "its labels went with it");
     assert_eq!(list(&mut *reader, &having(&[("$.a[0]", None)])), [] as [u8; 0]);
 }
@@ -140,7 +140,7 @@ pub(crate) fn plans_are_counted_by_state_result_and_reason(place: &Place) {
     write_rows(&mut *writer, &[waits(1), stopped(2, 2, 10)], 3);
     let over = count(PlanState::Stopped, PlanResult::Success, Waiting::Nothing, 1);
     assert_eq!(counts(), [running(Waiting::Nothing, 1), running(Waiting::Event, 1), over]);
-    assert_eq!(writer.remove(&[(plan(2), 2)]).expect("it answers"), 1);
+    assert_eq!(writer.remove(&[gone(2, 2)]).expect("it answers"), 1);
     assert_eq!(counts(), [running(Waiting::Nothing, 1), running(Waiting::Event, 1)]);
 }
 

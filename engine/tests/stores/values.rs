@@ -57,7 +57,7 @@ pub(crate) fn large_values_go_with_their_plan_and_with_no_other(place: &Place) {
     assert!(matches!(&missing, StoreError::Corrupt(what) if what.contains("value")), "{missing}");
 
     write_rows(&mut *writer, &[stopped(1, 3, 5)], 4);
-    assert_eq!(writer.remove(&[(plan(1), 3)]).expect("it is done"), 1);
+    assert_eq!(writer.remove(&[gone(1, 3)]).expect("it is done"), 1);
     assert_eq!(
         bytes_of(reader.load(plan(2), Some(2)).expect("it is read").expect("it is there").entries),
         [whole]

@@ -256,7 +256,7 @@ fn copy(source: &Connection, to: &Path) -> Result<(), StoreError> {
 pub(super) fn pages(batch: &Batch<'_>) -> u64 {
     let snapshot = |row: &PlanRow| row.snapshot.as_ref().map_or(0, |(_, bytes)| bytes.len());
     let entries: usize = batch.appends.iter().map(|append| append.records.len() + 32).sum();
-    let rows: usize = batch.rows.iter().map(|row| snapshot(row) + PAGE).sum();
+    let rows: usize = batch.rows.iter().map(|write| snapshot(&write.row) + PAGE).sum();
     let keys = batch.appends.iter().filter(|append| append.key.is_some()).count() * 2;
     let changes: usize = batch.changes.iter().map(|change| change.bytes() + PAGE).sum();
     ((entries + rows + changes) / PAGE + keys + 3) as u64

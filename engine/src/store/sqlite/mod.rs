@@ -9,6 +9,7 @@ mod reader;
 mod room;
 mod schedules;
 mod schema;
+mod statements;
 mod states;
 mod values;
 mod work;
@@ -225,15 +226,15 @@ impl SqliteStore {
     }
 
     /// Opens it with a log that is not too long for the ballast.
-    fn open_short(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
-        let writer = self.open_writer()?;
+    fn open_short(&self, alone: bool) -> Result<Box<dyn StoreWriter>, StoreError> {
+        let writer = self.open_writer(alone)?;
         if self.ballast.make(&self.path, &self.log) {
             self.checkpoint()?;
         }
         Ok(writer)
     }
 
-    fn open_writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
+    fn open_writer(&self, alone: bool) -> Result<Box<dyn StoreWriter>, StoreError> {
         let lock = {
             let mut held = self.lock.lock();
             match held.upgrade() {
@@ -255,38 +256,50 @@ impl SqliteStore {
         self.wait_for_disk(&connection, SqliteSync::Full)?;
         self.refuse_damage(&connection)?;
         let (room, log) = (Arc::clone(&self.room), Arc::clone(&self.log));
-        let worlds = worlds::all(&connection)?;
         let beside = Beside { room, log, ballast: Arc::clone(&self.ballast) };
-        let writer = Writer::new(connection, self.path.clone(), beside, worlds, lock);
-        Ok(Box::new(writer.map_err(|error| self.failed(&error))?))
+        let writer = Writer::new(connection, self.path.clone(), beside, lock, alone);
+        Ok(Box::new(writer.map_err(|error| self.named(error))?))
     }
 
     fn failed(&self, error: &rusqlite::Error) -> StoreError {
-        match failure(error) {
+        self.named(failure(error))
+    }
+
+    /// The error with the name of the file.
+    fn named(&self, error: StoreError) -> StoreError {
+        match error {
             StoreError::Failed(problem) => {
                 StoreError::Failed(format!("{}: {problem}", self.path.display()))
             }
             other => other,
         }
     }
-}
 
-impl Store for SqliteStore {
-    fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
+    fn open_as(&self, alone: bool) -> Result<Box<dyn StoreWriter>, StoreError> {
         let opened = match Ballast::is_needed(&self.path) {
             true => Err(StoreError::Full("nothing is left of the disk".to_owned())),
-            false => self.open_short(),
+            false => self.open_short(alone),
         };
         match opened {
             Err(error) if Ballast::may_help(&self.path, &error) => {
                 tracing::warn!(%error, "the ballast of the store is used to start");
                 self.ballast.without(&self.path, &self.log, || {
                     self.shorten()?;
-                    self.open_writer()
+                    self.open_writer(alone)
                 })
             }
             opened => opened,
         }
+    }
+}
+
+impl Store for SqliteStore {
+    fn open(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
+        self.open_as(false)
+    }
+
+    fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
+        self.open_as(true)
     }
 
     fn keeper(&self) -> Result<Box<dyn StoreKeeper>, StoreError> {

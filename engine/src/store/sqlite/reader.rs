@@ -136,7 +136,7 @@ impl StoreReader for Reader {
 
     fn behind(&mut self) -> Result<Vec<(PlanId, Seq)>, StoreError> {
         let sql = "SELECT max(seq), plan FROM journal
-            WHERE seq > (SELECT value FROM meta WHERE name = 'projected') GROUP BY plan ORDER BY plan";
+            WHERE seq > (SELECT min(projected) FROM turnwheel_marks) GROUP BY plan ORDER BY plan";
         let heads =
             self.ids(sql, Vec::new()).map_err(|error| failure_in(&self.connection, &error))?;
         Ok(heads.into_iter().map(|(seq, plan)| (plan, seq)).collect())

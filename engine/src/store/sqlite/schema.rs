@@ -8,10 +8,12 @@ use super::failure;
 use crate::error::StoreError;
 
 /// The format of the file: `user_version`.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// How to go from each format to the next.
-const MIGRATIONS: [&str; VERSION as usize] = ["CREATE TABLE journal (
+const MIGRATIONS: [&str; VERSION as usize] = [FIRST, SLOTS];
+
+const FIRST: &str = "CREATE TABLE journal (
          seq INTEGER PRIMARY KEY,
          plan BLOB NOT NULL,
          prev INTEGER NOT NULL,
@@ -154,7 +156,25 @@ const MIGRATIONS: [&str; VERSION as usize] = ["CREATE TABLE journal (
          id BLOB NOT NULL,
          bytes BLOB NOT NULL,
          PRIMARY KEY (plan, id)
-     );"];
+     );";
+
+/// Owners of slots as rows with an epoch, in place of a set of slots for each world; and for each writer
+/// how far its entries are in the rows, in place of one place for all. The bits of a set were found by
+/// the digits of its bytes: the lower digit has the first four slots.
+const SLOTS: &str = "CREATE TABLE turnwheel_slots (
+         slot INTEGER PRIMARY KEY,
+         owner INTEGER NOT NULL,
+         epoch INTEGER NOT NULL
+     );
+     WITH RECURSIVE every (slot) AS (SELECT 0 UNION ALL SELECT slot + 1 FROM every WHERE slot < 1023)
+     INSERT INTO turnwheel_slots SELECT slot, owner, owner > 0 FROM (
+         SELECT slot, coalesce((SELECT worlds.epoch FROM worlds WHERE (instr('0123456789ABCDEF',
+             substr(hex(substr(worlds.slots, slot / 8 + 1, 1)), 2 - slot % 8 / 4, 1)) - 1) >> slot % 4 & 1
+         ), 0) AS owner FROM every
+     );
+     ALTER TABLE worlds DROP COLUMN slots;
+     CREATE TABLE turnwheel_marks (writer INTEGER PRIMARY KEY, projected INTEGER NOT NULL);
+     INSERT INTO meta VALUES ('fence', 0);";
 
 /// The names of all tables, indices and triggers of the store.
 pub(super) fn objects() -> HashSet<&'static str> {

@@ -43,7 +43,7 @@ pub(super) fn change(transaction: &Transaction<'_>, change: &Change) -> rusqlite
             transaction.prepare_cached(remove)?.execute([&*id.entity, &*id.key, &*id.name])?;
             Ok(Verdict::Changed(*expected))
         }
-        Change::Work(_) => Ok(Verdict::Worked(Worked::Unsupported)),
+        Change::Work(_) | Change::Under { .. } => Ok(Verdict::Worked(Worked::Unsupported)),
     }
 }
 

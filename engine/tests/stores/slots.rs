@@ -1,0 +1,170 @@
+//! What every store promises of slots: a write is admitted only under the epoch of its slot, in the same
+//! transaction, whichever writer it comes from.
+
+use turnwheel_engine::store::{
+    slot_of, Append, Batch, Change, Filter, Hold, PlanRow, Removal, RowWrite, ScheduleWrite, Slots,
+    StoreWriter, Swap, Verdict, WorldKind, WorldRow, WorldsWrite, NO_EPOCH,
+};
+use turnwheel_engine::{StoreError, Time};
+
+use super::place::*;
+
+fn world(number: u64, slots: Slots) -> WorldRow {
+    WorldRow {
+        epoch: number,
+        name: format!("world {number}"),
+        kind: WorldKind::Executor,
+        since: Time(number),
+        slots,
+        meta: "{}".to_owned(),
+        claims: vec![],
+    }
+}
+
+/// Deals the slots to these worlds, from a version.
+fn deal(writer: &mut dyn StoreWriter, from: u64, rows: &[(u64, Slots)]) -> Swap {
+    let put = rows.iter().map(|(number, slots)| world(*number, *slots)).collect();
+    writer.write_worlds(&WorldsWrite { from, put, gone: vec![] }).expect("it is written")
+}
+
+fn all_to(writer: &mut dyn StoreWriter, from: u64, new: u64, old: u64) {
+    let rows = [(new, Slots::all()), (old, Slots::default())];
+    assert_eq!(deal(writer, from, &rows), Swap::Done);
+}
+
+fn two_writers(place: &Place) -> [Box<dyn StoreWriter>; 2] {
+    [0, 1].map(|_| place.store.open().expect("a writer beside others"))
+}
+
+fn under(epoch: u64, append: Append) -> Append {
+    Append { epoch, ..append }
+}
+
+fn row_under(epoch: u64, row: PlanRow) -> RowWrite {
+    RowWrite { row, epoch }
+}
+
+fn state(number: u8, epoch: u64, expected: u64) -> Change {
+    let (entity, key) = ("kind".to_owned(), format!("key {number}"));
+    let change = Change::State { entity, key, bytes: Some(vec![1]), expected, epoch: 0 };
+    Change::Under { hold: Hold::of(plan(number), epoch), change: Box::new(change) }
+}
+
+pub(crate) fn a_write_under_an_old_epoch_writes_nothing_and_names_the_owner(place: &Place) {
+    let mut first = place.store.open().expect("a writer");
+    let mut second = place.store.open().expect("a second writer");
+    let mut reader = place.store.reader().expect("a reader");
+    assert_eq!(deal(&mut *first, 0, &[(1, Slots::all())]), Swap::Done);
+    let verdicts = append(&mut *first, &[under(1, entry(1, 0, "a")), under(1, entry(2, 0, "x"))]);
+    assert_eq!(verdicts, [Verdict::Written(1), Verdict::Written(2)]);
+    let rows = [row_under(1, row(1, 1)), row_under(1, stopped(2, 2, 7))];
+    let written = Batch { changes: &[], appends: &[], rows: &rows, projected: 2 };
+    first.commit(&written).expect("it is written");
+
+    all_to(&mut *second, 1, 2, 1);
+    let names = |text: &str| vec![text.to_owned()];
+    let late = Append {
+        key: Some("key".to_owned()),
+        take: names("lock"),
+        follow: vec![plan(2)],
+        ..under(1, entry(1, 1, "late"))
+    };
+    let rows = [row_under(1, row(1, 3)), row_under(1, row(3, 3))];
+    let changes = [state(1, 1, 0)];
+    let batch = Batch { appends: &[late], changes: &changes, rows: &rows, projected: 2 };
+    let moved = Verdict::Moved { owner: 2, epoch: 2 };
+    assert_eq!(first.commit(&batch).expect("it is answered"), [moved.clone(), moved.clone()]);
+    let removal = |epoch| [Removal { plan: plan(2), head: 2, epoch }];
+    assert_eq!(first.remove(&removal(1)).expect("it is answered"), 0);
+    assert_eq!(reader.by_key("key").expect("it answers"), None);
+    assert_eq!(reader.locks().expect("it answers"), []);
+    assert_eq!(reader.followers().expect("it answers"), []);
+    assert_eq!(reader.state("kind", "key 1").expect("it answers").version, 0);
+    assert_eq!(reader.journal(0, 10).expect("it reads").len(), 2);
+    let listed = reader.list(&Filter::default()).expect("it lists");
+    let heads: Vec<_> = listed.iter().map(|row| (row.id, row.head)).collect();
+    assert_eq!(heads, [(plan(2), 2), (plan(1), 1)], "rows are those of the owner");
+
+    let next = [under(2, entry(1, 1, "of the owner"))];
+    assert_eq!(append(&mut *second, &next), [Verdict::Written(3)]);
+    let batch = Batch { appends: &[], changes: &[state(1, 2, 0)], rows: &[], projected: 0 };
+    assert_eq!(second.commit(&batch).expect("it is written"), [Verdict::Changed(1)]);
+    assert_eq!(second.remove(&removal(2)).expect("it is answered"), 1);
+}
+
+pub(crate) fn an_owner_that_gets_a_slot_back_has_a_new_epoch(place: &Place) {
+    let [mut first, mut second] = two_writers(place);
+    deal(&mut *first, 0, &[(1, Slots::all())]);
+    all_to(&mut *second, 1, 2, 1);
+    all_to(&mut *first, 2, 1, 2);
+    let moved = [Verdict::Moved { owner: 1, epoch: 3 }];
+    let sent_before = [under(1, entry(1, 0, "sent long ago"))];
+    assert_eq!(append(&mut *first, &sent_before), moved);
+    assert_eq!(append(&mut *second, &sent_before), moved);
+    assert_eq!(append(&mut *second, &[under(NO_EPOCH, entry(1, 0, "no owner"))]), moved);
+    assert_eq!(append(&mut *first, &[under(3, entry(1, 0, "now"))]), [Verdict::Written(1)]);
+    // Slots that stay where they are keep their epochs.
+    deal(&mut *first, 3, &[(1, Slots::all())]);
+    assert_eq!(append(&mut *first, &[under(3, entry(1, 1, "then"))]), [Verdict::Written(2)]);
+}
+
+pub(crate) fn a_slot_moves_alone_and_a_freed_one_refuses_its_last_owner(place: &Place) {
+    let [mut first, mut second] = two_writers(place);
+    deal(&mut *first, 0, &[(1, Slots::all())]);
+    let mut rest = Slots::all();
+    rest.remove(slot_of(plan(2)));
+    let mut moved = Slots::default();
+    moved.add(slot_of(plan(2)));
+    deal(&mut *second, 1, &[(1, rest), (2, moved)]);
+    let batch =
+        [under(1, entry(1, 0, "a")), under(1, entry(2, 0, "b")), under(2, entry(2, 0, "c"))];
+    let moved = Verdict::Moved { owner: 2, epoch: 2 };
+    assert_eq!(append(&mut *first, &batch), [Verdict::Written(1), moved, Verdict::Written(2)]);
+    let write = WorldsWrite { from: 2, put: vec![], gone: vec![2] };
+    assert_eq!(first.write_worlds(&write).expect("it is written"), Swap::Done);
+    let freed = Verdict::Moved { owner: 0, epoch: 3 };
+    assert_eq!(append(&mut *second, &[under(2, entry(2, 2, "d"))]), [freed]);
+    let mut reader = place.store.reader().expect("a reader");
+    let worlds = reader.worlds().expect("they are read");
+    assert_eq!((worlds.rows.len(), worlds.free().len()), (1, 1));
+    let owner = worlds.owners()[slot_of(plan(2))];
+    assert_eq!((owner.world, owner.epoch), (0, 3));
+}
+
+pub(crate) fn writers_beside_each_other_make_one_journal(place: &Place) {
+    let mut first = place.store.open().expect("a writer");
+    append(&mut *first, &[entry(1, 0, "before")]);
+    let mut second = place.store.open().expect("a second writer");
+    assert_eq!(append(&mut *second, &[entry(2, 0, "b")]), [Verdict::Written(2)]);
+    assert_eq!(append(&mut *first, &[entry(3, 0, "c")]), [Verdict::Written(3)]);
+    assert_eq!(append(&mut *second, &[entry(4, 0, "d")]), [Verdict::Written(4)]);
+    let mut reader = place.store.reader().expect("a reader");
+    let mut behind = || {
+        let behind = reader.behind().expect("it answers");
+        behind.into_iter().map(|(plan, _)| plan).collect::<Vec<_>>()
+    };
+    // The first writer has all of its own in rows, and knows nothing of those of the second.
+    write_rows(&mut *first, &[row(1, 1), row(3, 3)], 3);
+    assert!(behind().contains(&plan(2)) && behind().contains(&plan(4)), "{:?}", behind());
+    write_rows(&mut *second, &[row(1, 1), row(2, 2), row(4, 4)], 4);
+    assert!(!behind().contains(&plan(2)), "{:?}", behind());
+    drop((first, second));
+    let mut third = place.store.writer().expect("a writer for itself");
+    assert_eq!(append(&mut *third, &[entry(5, 0, "e")]), [Verdict::Written(5)]);
+    let all = reader.behind().expect("it answers");
+    assert!(all.contains(&(plan(5), 5)) && !all.contains(&(plan(2), 2)), "{all:?}");
+}
+
+pub(crate) fn the_table_of_worlds_is_changed_from_the_version_that_was_read(place: &Place) {
+    let [mut first, mut second] = two_writers(place);
+    assert_eq!(deal(&mut *first, 0, &[(1, Slots::all())]), Swap::Done);
+    assert_eq!(deal(&mut *second, 0, &[(2, Slots::all())]), Swap::Changed { version: 1 });
+    let schedule = |from, epoch| {
+        [ScheduleWrite { name: "daily".to_owned(), from, data: Some(vec![1]), epoch }]
+    };
+    assert_eq!(first.write_schedules(&schedule(0, 1)).expect("it is written"), [Swap::Done]);
+    all_to(&mut *second, 1, 2, 1);
+    let refused = first.write_schedules(&schedule(1, 1)).expect_err("another world serves them");
+    assert!(matches!(refused, StoreError::Fenced { epoch: 1, newest: 2 }), "{refused:?}");
+    assert_eq!(second.write_schedules(&schedule(1, 2)).expect("it is written"), [Swap::Done]);
+}
