@@ -8,7 +8,6 @@ use super::apply::Inconsistent;
 use super::state::StepState;
 use super::step::Step;
 use super::Plan;
-use crate::action::Cause;
 use crate::error::ActionError;
 use crate::id::StepId;
 use crate::payload::Payload;
@@ -94,10 +93,6 @@ impl Plan {
             beat.missed += 1;
         }
         self.note(at, format!("step {id} was silent for too long"));
-        self.interrupted(id, at, error)?;
-        if self.cause_again(id) == Cause::Turn {
-            self.timers.retain(|_, timer| timer.step != id);
-        }
-        Ok(())
+        self.interrupted(id, at, error)
     }
 }

@@ -26,6 +26,7 @@ impl Plan {
         step.cause = cause;
         step.in_event = cause == Cause::Event;
         step.is_ending |= matches!(cause, Cause::Cancel { .. });
+        step.is_skipping |= cause == Cause::Skip;
         match from {
             StepState::Suspended => {}
             StepState::Pending | StepState::Error | StepState::Retrying | StepState::Skipping => {
@@ -131,7 +132,7 @@ impl Plan {
         self.change(id, state);
         self.set_alarm(id);
         self.tell_asker(id, at);
-        let is_repeated = repeats && self.cause_again(id) != Cause::Turn;
+        let is_repeated = repeats && !self.begins_anew(id);
         if state != StepState::Suspended && !is_repeated {
             self.timers.retain(|_, timer| timer.step != id);
         }
@@ -176,8 +177,23 @@ impl Plan {
         } else if step.cause == Cause::SubPlans && self.children.are_untold(id) {
             Cause::SubPlans
         } else {
+            self.first_cause(id)
+        }
+    }
+
+    /// Why the code of a step is called when it begins anew: a step that is left out cleans up.
+    pub(crate) fn first_cause(&self, id: StepId) -> Cause {
+        if self.step(id).is_skipping {
+            Cause::Skip
+        } else {
             Cause::Turn
         }
+    }
+
+    /// Whether the next call of a step begins anew: its timers and parts are those of an attempt
+    /// that is over.
+    pub(crate) fn begins_anew(&self, id: StepId) -> bool {
+        !matches!(self.cause_again(id), Cause::Event | Cause::SubPlans)
     }
 
     pub(super) fn interrupted(
@@ -213,6 +229,8 @@ impl Plan {
                 step.order = order;
                 step.error = Some(error.clone());
                 step.ended_at = Some(at);
+                // Events from outside wait for a resume; its own ones are of an attempt that is over.
+                step.inbox.retain(|event| !event.is_own);
                 StepState::Error
             }
             None => {
@@ -221,6 +239,9 @@ impl Plan {
             }
         };
         self.change(id, state);
+        if state == StepState::Error || self.begins_anew(id) {
+            self.timers.retain(|_, timer| timer.step != id);
+        }
         self.set_alarm(id);
         self.note(at, format!("step {id} was interrupted"));
         Ok(())

@@ -227,6 +227,7 @@ impl Step {
             is_queued: false,
             cause: Cause::Turn,
             is_ending: false,
+            is_skipping: false,
             beat: None,
             revert_error: None,
             was_called: false,

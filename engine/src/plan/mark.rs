@@ -75,6 +75,7 @@ impl Plan {
             step.in_event = false;
             step.is_queued = false;
             step.is_ending = false;
+            step.is_skipping = false;
             // It waits for its events again: a repeated one is intended.
             step.seen.clear();
             let (kind, action) = (step.kind, step.action);

@@ -72,6 +72,8 @@ pub struct Step {
     pub(crate) cause: Cause,
     /// Whether it was told to end because the plan is being cancelled.
     pub(crate) is_ending: bool,
+    /// Whether it was called to clean up before it is left out: its work is not called any more.
+    pub(crate) is_skipping: bool,
     /// Its signs of life, if it has given any or has to.
     pub beat: Option<Box<Beat>>,
     /// Ids of the newest events it has got: a second one with the same id is dropped.

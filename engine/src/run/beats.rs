@@ -172,12 +172,14 @@ impl Decisions<'_> {
         }
         if self.plan.cancel.is_some() {
             let why = "it was silent for too long, and the plan is being cancelled";
-            return self.mark(vec![id], StepState::Cancelled, why);
+            self.mark(vec![id], StepState::Cancelled, why);
+            return self.part_ended(id);
         }
         let policy = self.action_of(id).map_or(OnInterrupt::Fail, AnyAction::on_interrupt);
         let is_again = policy == OnInterrupt::RunAgain && beat.missed < SILENCES_MAX;
         let error = (!is_again).then(|| silent(beat.within.unwrap_or_default()));
         self.record(Record::Silent { step: id, at: self.now, error });
+        self.part_ended(id);
         if is_again {
             self.call(id, self.plan.cause_again(id));
         }
@@ -191,6 +193,7 @@ impl Decisions<'_> {
         let crashes = unclean_ends_max.and_then(|max| self.unclean_end(step, max));
         let error = crashes.or_else(|| fails.then(interrupted));
         self.record(Record::Interrupted { step, at: self.now, error });
+        self.part_ended(step);
     }
 
     /// Notes that a process ended without closing while the step ran. The error if that has happened

@@ -317,6 +317,7 @@ impl Decisions<'_> {
                     let limit = self.action_of(id).and_then(AnyAction::limit).unwrap_or_default();
                     let end = self.failed(id, timed_out(limit));
                     self.record(Record::Ended { step: id, at: now, ran_us: 0, end, output: None });
+                    self.part_ended(id);
                 }
                 _ => {}
             }

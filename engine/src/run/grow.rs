@@ -62,15 +62,17 @@ impl Decisions<'_> {
 
     /// Steps begin again: their former parts are dropped.
     pub(super) fn drop_parts_of(&mut self, steps: &[StepId]) {
-        let mut left = self.plan.parts_left_by(steps);
-        left.retain(|part| !steps.contains(part));
+        let left = self.plan.parts_left_by(steps);
         self.mark(left, StepState::Dropped, "the step that has asked for it begins again");
     }
 
-    /// A step is over, or waits for a retry: its parts are dropped if it is over, and the step that
-    /// added it is notified.
+    /// An attempt of a step is over: its parts are dropped unless the next attempt goes on with
+    /// them, and the step that added it is notified.
     pub(super) fn part_ended(&mut self, id: StepId) {
-        if !self.plan.step(id).state.is_live() {
+        let step = self.plan.step(id);
+        if step.state == StepState::Retrying && self.plan.begins_anew(id) {
+            self.drop_parts_of(&[id]);
+        } else if !step.state.is_live() {
             let open = self.plan.open_parts(id, None);
             self.mark(open, StepState::Dropped, "no longer wanted");
         }

@@ -80,6 +80,8 @@ impl Decisions<'_> {
             return Ok(());
         }
         self.may_go_on()?;
+        let begun: Vec<StepId> = self.plan.failed_steps().map(|step| step.id).collect();
+        self.drop_parts_of(&begun);
         let failed: Vec<(StepId, StepKind)> =
             self.plan.failed_steps().map(|step| (step.id, step.kind)).collect();
         self.become_state(PlanState::Running, &format!("resumed by {by}"));
@@ -98,7 +100,7 @@ impl Decisions<'_> {
         }
         for (step, kind) in failed {
             if kind == StepKind::Run {
-                self.call(step, Cause::Turn);
+                self.call(step, self.plan.first_cause(step));
             }
         }
         // Steps that wait for their parts: a result may have come meanwhile.

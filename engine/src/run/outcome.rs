@@ -24,6 +24,8 @@ impl Decisions<'_> {
                 Cause::Skip => End::Skipped,
                 // It was cancelled before, and waited for an event in its clean-up.
                 _ if step.is_ending && self.plan.cancel.is_some() => End::Cancelled,
+                // It was left out before, and waited for an event in its clean-up.
+                _ if step.is_skipping => End::Skipped,
                 Cause::Turn | Cause::Event | Cause::SubPlans => End::Success,
             },
             Ok(_) if !may_wait => refused("suspended", "only a run phase can be suspended"),
