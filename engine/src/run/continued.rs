@@ -4,7 +4,7 @@ use turnwheel_actors::Context;
 
 use super::decide::Decisions;
 use super::PlanActor;
-use crate::error::ActionError;
+use crate::error::{ActionError, UNKNOWN_ACTION};
 use crate::payload::Payload;
 use crate::plan::{End, PlanState, Record};
 
@@ -37,6 +37,9 @@ impl Decisions<'_> {
             // Somebody has ended the plan, or has begun to.
             return self.advance();
         }
+        if let Some(missing) = missing_action(&next) {
+            return self.become_state(PlanState::Paused, &missing);
+        }
         match next {
             Record::Planned(planned) => {
                 let names = |locks: &[crate::action::PlanLock]| {
@@ -61,6 +64,17 @@ impl Decisions<'_> {
     fn ends_instead(&mut self, error: ActionError) {
         self.not_planned(error);
     }
+}
+
+/// The action that this world lacks, if that is why a plan could not be planned: with it the plan
+/// can go on.
+pub(super) fn missing_action(next: &Record) -> Option<String> {
+    let error = match next {
+        Record::Planned(planned) => planned.error.as_ref(),
+        Record::NotPlanned { error, .. } => Some(error),
+        _ => None,
+    };
+    error.filter(|error| error.kind == UNKNOWN_ACTION).map(|error| error.message.clone())
 }
 
 impl PlanActor {

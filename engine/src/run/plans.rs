@@ -4,9 +4,10 @@
 //! results of those that are over. After a crash it asks for all others again; a plan that exists
 //! is not created twice, and a plan that is over answers again.
 
+use super::continued::missing_action;
 use super::decide::{Decisions, Effect};
 use crate::action::{AnyAction, Cause, Triggered};
-use crate::error::{ActionError, UNKNOWN_ACTION};
+use crate::error::ActionError;
 use crate::id::{PlanId, StepId};
 use crate::plan::{PlanResult, PlanState, Record, StepState};
 use crate::time::Time;
@@ -154,11 +155,8 @@ impl Decisions<'_> {
         if self.plan.state != PlanState::Scheduled {
             return;
         }
-        if let Record::NotPlanned { error, .. } = &next {
-            if error.kind == UNKNOWN_ACTION {
-                // As a plan that runs: with its action it can go on.
-                return self.become_state(PlanState::Paused, &error.message.clone());
-            }
+        if let Some(missing) = missing_action(&next) {
+            return self.become_state(PlanState::Paused, &missing);
         }
         self.record(next);
         self.begun();

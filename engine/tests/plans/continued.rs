@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use turnwheel_engine::store::Store;
 use turnwheel_engine::{
-    Action, ActionError, Cause, Next, PlanHandle, PlanResult, PlanState, Planner, RunAsync,
-    RunsAsync, StepContext, TriggerOptions,
+    Action, ActionError, Cause, MemoryStore, Next, PlanHandle, PlanResult, PlanState, Planner,
+    RunAsync, RunsAsync, StepContext, StoreError, TriggerOptions, World,
 };
+use turnwheel_runtime::sim::Sim;
+use turnwheel_testkit::FaultStore;
 
-use crate::common::{Part, Play, Theatre};
+use crate::common::{Part, Piece, Play, Theatre};
 
 /// Counts down, one run for each number; it waits for an event in each.
 #[derive(Clone, Default)]
@@ -209,4 +211,44 @@ fn a_plan_continues_as_new_with_its_own_root_action_only() {
     let view = theatre.finished(&plan.expect("it ends").expect("it is taken"));
     assert_eq!(view.state, PlanState::Paused);
     assert_eq!(view.errors()[0].kind, "continue_as_new");
+}
+
+/// A world over a store, which knows the action or lacks it.
+fn world_over(sim: &Sim, store: &FaultStore, is_known: bool) -> World {
+    let builder = World::builder().action(Piece).seed(4);
+    let builder = if is_known { builder.action(Down::default()) } else { builder };
+    let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
+    sim.block_on(builder.open(store.clone())).expect("it ends").expect("the world begins")
+}
+
+#[test]
+fn plan_whose_action_is_missing_between_two_runs_is_paused_and_goes_on_with_it() {
+    let mut paused = 0;
+    for kept in 1..6 {
+        let (store, sim) = (FaultStore::new(MemoryStore::new()), Sim::new(3));
+        let world = world_over(&sim, &store, true);
+        let first = store.commits() + kept + 1;
+        let away = || StoreError::Failed("the disk was away".to_owned());
+        (first..first + 2_000).for_each(|commit| store.fail_at(commit, away()));
+        let plan = sim.block_on(world.trigger::<Down>(3)).expect("it ends");
+        sim.advance(Duration::from_secs(5));
+        let Ok(plan) = plan else { continue };
+        let (id, wall) = (plan.id(), sim.wall());
+        drop((plan, world, sim));
+        store.heal();
+        let sim = Sim::builder().seed(9).wall(wall).build();
+        let world = world_over(&sim, &store, false);
+        sim.advance(Duration::from_secs(60));
+        let view = sim.block_on(world.plan(id).view()).expect("it ends").expect("it is there");
+        assert_eq!(view.state, PlanState::Paused, "kept {kept}");
+        paused += 1;
+        drop((world, sim));
+        let sim = Sim::builder().seed(10).wall(wall).build();
+        let world = world_over(&sim, &store, true);
+        let resumed = sim.block_on(world.plan(id).resume("ann")).expect("it ends");
+        resumed.expect("its action is back").expect("it is paused");
+        let view = sim.block_on(world.plan(id).finished()).expect("it ends").expect("it is there");
+        assert_eq!((view.result(), view.run_number), (PlanResult::Success, 4), "kept {kept}");
+    }
+    assert!(paused > 2, "{paused}");
 }
