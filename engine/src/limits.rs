@@ -284,5 +284,12 @@ pub const SUB_PLANS_KEPT: usize = 10_000;
 /// Interval of clock reads while plans wait for a time, so that a jump is noticed.
 pub const CLOCK_CHECK: Duration = Duration::from_secs(60);
 
+/// Time for which plans count on after a jump of the wall clock as if it had not happened: a clock
+/// that is wrong for a moment changes no limit and no timer.
+pub const CLOCK_HOLD: Duration = CLOCK_CHECK;
+
+/// A change of the wall clock that is more than this is a jump.
+pub const CLOCK_STEP: Duration = Duration::from_secs(1);
+
 /// Pause before work that found no free thread of the blocking pool tries again.
 pub const POOL_AGAIN: Duration = Duration::from_millis(20);

@@ -43,7 +43,7 @@ impl Roster {
         cx: &mut Context<'_, Self>,
     ) {
         let Some(world) = self.world.upgrade() else { return };
-        let now = world.now();
+        let now = world.wall();
         let Some(entry) = self.entries.get_mut(name) else { return };
         entry.flying.remove(&due);
         match outcome {
@@ -147,7 +147,7 @@ impl Roster {
 /// Starts the plan of a launch, unless a plan has its key. It is planned by its own actor once it
 /// is durable: an action with a long planning delays no other schedule.
 fn launch(world: &Arc<Shared>, schedule: &str, due: Due, kept: &Kept) -> Triggering {
-    let (at, spec) = (world.now(), &kept.spec);
+    let (at, spec) = (world.wall(), &kept.spec);
     let by = kept.launcher(schedule, due);
     let action = world.registry().find(&spec.action);
     let own = action.and_then(|action| action.scheduled(&spec.input).ok()).unwrap_or_default();

@@ -271,7 +271,7 @@ impl<'a> Schedules<'a> {
 
     /// The next times from now on, at most so many, without jitter.
     pub fn next(&self, name: &str, limit: usize) -> Asked<Vec<Time>> {
-        self.times(name, self.world.shared().now(), limit)
+        self.times(name, self.world.shared().wall(), limit)
     }
 
     fn change(

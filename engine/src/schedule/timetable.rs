@@ -182,7 +182,7 @@ impl Timetable {
 impl Roster {
     /// The time; nothing when the world is gone.
     pub(super) fn now(&self) -> Option<Time> {
-        self.world.upgrade().map(|world| world.now())
+        self.world.upgrade().map(|world| world.wall())
     }
 
     /// Whether it launches by itself.
@@ -237,7 +237,7 @@ impl Roster {
         }
         let before = (entry.kept.decided, entry.kept.going.len(), entry.kept.queue.len());
         let before = (before, entry.kept.counts, entry.kept.ranges.clone());
-        let now = world.now();
+        let now = world.wall();
         let mut decisions = Decisions { name, rule: &entry.rule, kept: &mut entry.kept, now };
         let decided = decisions.advance();
         let after = (entry.kept.decided, entry.kept.going.len(), entry.kept.queue.len());
@@ -465,7 +465,7 @@ impl Roster {
             // Another world does by now.
             return;
         }
-        let now = world.now();
+        let now = world.wall();
         let due = self.days.iter().take_while(|(at, _)| *at <= now);
         let due: Vec<String> = due.map(|(_, name)| name.clone()).collect();
         for name in due {

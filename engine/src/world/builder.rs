@@ -9,6 +9,7 @@ use turnwheel_actors::{Entities, System};
 use turnwheel_runtime::completion::block_on;
 use turnwheel_runtime::Group;
 
+use super::clock::Clock;
 use super::extending::LastCalls;
 use super::hub::{io_group, Hub, SharedStore};
 use super::own_groups::OwnGroups;
@@ -271,6 +272,7 @@ impl WorldBuilder {
         let shared = Arc::new(Shared {
             registry: Arc::new(self.registry),
             plugin: self.plugin,
+            clock: Clock::new(&cpu),
             group: cpu.clone(),
             began: cpu.wall().into(),
             epoch,

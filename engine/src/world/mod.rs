@@ -6,6 +6,7 @@ mod bulk;
 mod chunks;
 mod claims;
 mod cleaner;
+mod clock;
 mod delay;
 mod deliver;
 mod desk;

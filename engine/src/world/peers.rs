@@ -172,7 +172,7 @@ impl World {
         let hub = self.shared().hub();
         let heard = hub.heard.lock().get(&world).copied();
         let is_registered = hub.worlds().find(world).is_some();
-        if is_registered && heard.is_some_and(|heard| heard.after(age) >= self.shared().now()) {
+        if is_registered && heard.is_some_and(|heard| heard.after(age) >= self.shared().wall()) {
             return Ok(());
         }
         self.ping(world).await

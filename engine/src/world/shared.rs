@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use turnwheel_actors::Entities;
 use turnwheel_runtime::Group;
 
+use super::clock::Clock;
 use super::extending::LastCalls;
 use super::own_groups::OwnGroups;
 use super::{
@@ -29,6 +30,7 @@ pub(crate) struct Shared {
     pub(super) registry: Arc<Registry>,
     pub(super) plugin: Option<Arc<dyn Plugin>>,
     pub(super) group: Group,
+    pub(super) clock: Clock,
     /// The number of this world, and the epoch of all that it writes.
     pub(super) epoch: u64,
     /// Worlds that were found dead at the start.
@@ -228,8 +230,14 @@ impl Shared {
         &self.watchers
     }
 
+    /// The time of plans: that of the wall clock, without the jumps of a moment.
     pub(crate) fn now(&self) -> Time {
-        self.group.wall().into()
+        self.clock.now()
+    }
+
+    /// The time of the wall clock as it is, for work that notices jumps itself.
+    pub(crate) fn wall(&self) -> Time {
+        self.clock.wall()
     }
 
     pub(crate) fn ids(&self) -> &Arc<Ids> {

@@ -39,7 +39,7 @@ fn an_event_for_a_step_that_has_not_begun_is_kept_for_it_also_over_a_crash() {
 }
 
 #[test]
-fn a_clock_that_is_wrong_for_a_moment_delays_a_timer_by_no_more_than_a_minute() {
+fn a_clock_that_is_wrong_for_a_moment_delays_no_timer() {
     let theatre = Theatre::new();
     theatre.script.on("a", |step| {
         if step.has_event() {
@@ -52,12 +52,11 @@ fn a_clock_that_is_wrong_for_a_moment_delays_a_timer_by_no_more_than_a_minute() 
     theatre.sim.run_until_idle();
     theatre.sim.set_wall(theatre.sim.wall() - HOUR);
     assert_eq!(states(&theatre.settle(&plan)), "suspended");
-    // It leaves memory, and is looked at, while the clock is wrong.
+    // It leaves memory while the clock is wrong.
     theatre.sim.advance(Duration::from_secs(4));
-    assert_eq!(states(&theatre.settle(&plan)), "suspended");
-    theatre.sim.set_wall(theatre.sim.wall() + HOUR);
-    theatre.sim.advance(Duration::from_secs(61));
+    assert_eq!(states(&theatre.settle(&plan)), "success");
     assert_eq!(theatre.script.said(), ["a", "a", "finalize a"]);
+    theatre.sim.set_wall(theatre.sim.wall() + HOUR);
     let delayed = theatre.world.delay::<Play>(Delay::by(Duration::from_secs(90)), part("b"));
     let delayed = theatre.sim.block_on(delayed).expect("it ends").expect("it is taken");
     theatre.sim.run_until_idle();

@@ -7,6 +7,7 @@ mod action_kit;
 mod batches;
 mod before;
 mod chains;
+mod clock;
 mod continued;
 mod execution;
 mod extends;

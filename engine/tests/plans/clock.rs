@@ -1,0 +1,105 @@
+//! Wall clocks that are wrong: limits and timers keep to the time that has passed.
+
+use std::time::Duration;
+
+use turnwheel_engine::Next;
+
+use crate::common::{states, Theatre};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn limited() -> Theatre {
+    let theatre = Theatre::with(|play| play.limit = Some(HOUR / 2), |builder| builder);
+    theatre.script.on("a", |step| match step.has_event() {
+        true => Ok(Next::Done),
+        false => Ok(Next::suspend("a word")),
+    });
+    theatre
+}
+
+fn with_timer(delay: Duration) -> Theatre {
+    let theatre = Theatre::new();
+    theatre.script.on("a", move |step| {
+        if step.has_event() {
+            return Ok(Next::Done);
+        }
+        step.event_after(delay, &1)?;
+        Ok(Next::suspend("its time"))
+    });
+    theatre
+}
+
+fn jump(theatre: &Theatre, is_forth: bool) {
+    let wall = theatre.sim.wall();
+    theatre.sim.set_wall(if is_forth { wall + HOUR } else { wall - HOUR });
+}
+
+#[test]
+fn step_that_begins_while_the_clock_is_wrong_has_its_whole_limit() {
+    for is_ahead in [false, true] {
+        let theatre = limited();
+        jump(&theatre, is_ahead);
+        let plan = theatre.perform("a");
+        theatre.sim.advance(4 * SECOND);
+        jump(&theatre, !is_ahead);
+        theatre.sim.advance(HOUR / 2 - 10 * SECOND);
+        let view = theatre.settle(&plan);
+        assert_eq!(states(&view), "suspended", "{:?}", view.errors());
+        theatre.sim.advance(MINUTE + 10 * SECOND);
+        assert_eq!(states(&theatre.settle(&plan)), "error");
+    }
+}
+
+#[test]
+fn step_that_runs_while_the_clock_is_wrong_for_a_moment_is_not_timed_out() {
+    let theatre = limited();
+    let plan = theatre.perform("a");
+    theatre.settle(&plan);
+    jump(&theatre, true);
+    theatre.settle(&plan);
+    theatre.sim.advance(4 * SECOND);
+    theatre.settle(&plan);
+    jump(&theatre, false);
+    theatre.sim.advance(2 * MINUTE);
+    let view = theatre.settle(&plan);
+    assert_eq!(states(&view), "suspended", "{:?}", view.errors());
+}
+
+#[test]
+fn timer_that_is_set_while_the_clock_is_wrong_keeps_its_time() {
+    for is_ahead in [false, true] {
+        let theatre = with_timer(HOUR / 2);
+        jump(&theatre, is_ahead);
+        let plan = theatre.perform("a");
+        theatre.sim.advance(4 * SECOND);
+        jump(&theatre, !is_ahead);
+        theatre.sim.advance(HOUR / 2 - 10 * SECOND);
+        assert_eq!(states(&theatre.settle(&plan)), "suspended", "half an hour is not over");
+        theatre.sim.advance(MINUTE + 10 * SECOND);
+        assert_eq!(states(&theatre.settle(&plan)), "success");
+    }
+}
+
+#[test]
+fn short_timer_that_is_set_while_the_clock_is_ahead_is_not_late_by_an_hour() {
+    let theatre = with_timer(SECOND + SECOND / 2);
+    jump(&theatre, true);
+    let plan = theatre.perform("a");
+    theatre.sim.advance(SECOND);
+    jump(&theatre, false);
+    theatre.sim.advance(SECOND);
+    assert_eq!(states(&theatre.settle(&plan)), "success");
+}
+
+#[test]
+fn clock_that_stays_where_it_has_jumped_to_is_followed_after_a_while() {
+    let theatre = with_timer(HOUR);
+    let plan = theatre.perform("a");
+    theatre.settle(&plan);
+    // The machine slept for an hour.
+    jump(&theatre, true);
+    theatre.sim.advance(3 * MINUTE);
+    assert_eq!(states(&theatre.settle(&plan)), "success");
+}
