@@ -151,6 +151,12 @@ pub fn root<A: Action>(step: &StepContext<A>) -> &Payload {
     step.root()
 }
 
+/// Does work in memory when the plan takes the end of this call, and not if the plan or the step is
+/// over by then. Whatever follows from the end, such as [`Plugin::written`], comes later.
+pub fn when_taken<A: Action>(step: &mut StepContext<A>, work: impl Fn() + Send + Sync + 'static) {
+    step.when_taken(work);
+}
+
 /// Adds a line to the history of a step's plan, however the call ends. The history is in memory as
 /// a whole: the caller bounds how often this is done.
 pub fn note<A: Action>(step: &mut StepContext<A>, text: String) {

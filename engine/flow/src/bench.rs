@@ -85,6 +85,10 @@ impl Plugin for Bench {
         self.bus.become_unknown();
     }
 
+    fn keep_only(&self, owns: &dyn Fn(PlanId) -> bool) {
+        self.bus.keep_only(owns);
+    }
+
     fn written(&self, plan: &Plan) {
         if bus::is_flow(&plan.created.action) {
             self.bus.settled(plan);

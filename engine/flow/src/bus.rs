@@ -106,6 +106,11 @@ impl Bus {
         self.listeners.lock().retain(plan.id, |step| listens(plan, step));
     }
 
+    /// Other worlds have plans of this one: their steps listen there.
+    pub(super) fn keep_only(&self, owns: &dyn Fn(PlanId) -> bool) {
+        self.listeners.lock().keep_only(owns);
+    }
+
     /// Steps that listen.
     pub(super) fn listeners(&self) -> usize {
         self.listeners.lock().len()

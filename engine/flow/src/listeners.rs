@@ -120,6 +120,12 @@ impl Listeners {
         over.into_iter().for_each(|step| self.remove((plan, step)));
     }
 
+    /// Removes the steps of all other plans.
+    pub(super) fn keep_only(&mut self, owns: &dyn Fn(PlanId) -> bool) {
+        let lost: Vec<PlanId> = self.by_plan.keys().copied().filter(|plan| !owns(*plan)).collect();
+        lost.into_iter().for_each(|plan| self.retain(plan, |_| false));
+    }
+
     pub(super) fn len(&self) -> usize {
         self.tasks.values().map(|task| task.steps.len()).sum()
     }

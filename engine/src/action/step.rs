@@ -104,6 +104,17 @@ pub(crate) struct Wishes {
     pub(crate) continues: Option<(&'static str, Payload)>,
     /// Lines for the history of the plan.
     pub(crate) notes: Vec<String>,
+    pub(crate) when_taken: Option<Taken>,
+}
+
+/// Work in memory that is done if the plan takes the end of the call, in the same turn.
+#[derive(Clone)]
+pub(crate) struct Taken(pub(crate) Arc<dyn Fn() + Send + Sync>);
+
+impl fmt::Debug for Taken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Taken")
+    }
 }
 
 /// A step of another action that a call asks for.
@@ -378,6 +389,11 @@ impl<A: Action> StepContext<A> {
         let event = Payload::of(event).map_err(|error| error.of("an event", A::NAME))?;
         self.wishes.timers.push((due, event));
         Ok(())
+    }
+
+    /// Work in memory for when the plan takes the end of this call.
+    pub(crate) fn when_taken(&mut self, work: impl Fn() + Send + Sync + 'static) {
+        self.wishes.when_taken = Some(Taken(Arc::new(work)));
     }
 
     /// Adds a line to the history of the plan, however the call ends. The entire history is in

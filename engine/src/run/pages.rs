@@ -51,8 +51,23 @@ impl PlanActor {
     pub(super) fn returned(&mut self, step: StepId, call: u32, returned: Returned, ran_us: u64) {
         if returned.asks_for_pages() {
             self.paging.ahead.push_back(Ended { step, call, returned, ran_us });
-        } else if let Some(mut decisions) = self.decisions() {
-            decisions.returned(step, call, returned, ran_us);
+        } else {
+            self.end_call(Ended { step, call, returned, ran_us });
+        }
+    }
+
+    fn end_call(&mut self, ended: Ended) {
+        let Ended { step, call, mut returned, ran_us } = ended;
+        let is_owned = self.world.owns(self.id);
+        let when_taken = returned.wishes.when_taken.take();
+        let Some(mut decisions) = self.decisions() else { return };
+        let is_taken = is_owned && decisions.may_ask(step, call);
+        decisions.returned(step, call, returned, ran_us);
+        if let Some(work) = when_taken.filter(|_| is_taken) {
+            (work.0)();
+            if !self.world.owns(self.id) {
+                self.world.forget_lost_plans();
+            }
         }
     }
 
@@ -68,7 +83,7 @@ impl PlanActor {
                 decisions.record(Record::SubPlansAhead { step, plans });
                 self.paging.ahead.push_front(ended);
             }
-            _ => decisions.returned(step, call, ended.returned, ended.ran_us),
+            _ => self.end_call(ended),
         }
     }
 

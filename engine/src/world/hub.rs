@@ -217,6 +217,9 @@ impl Hub {
                 Some(row) => {
                     let had = before.find(epoch).map(|row| row.slots).unwrap_or_default();
                     member.ids().set_homes(super::shares::homes(&row.slots));
+                    if !had.without(&row.slots).is_empty() {
+                        member.forget_lost_plans();
+                    }
                     let gained = row.slots.without(&had);
                     let has_gone = before.rows.iter().any(|row| now.find(row.epoch).is_none());
                     for gone in before.rows.iter().filter(|row| now.find(row.epoch).is_none()) {
@@ -231,6 +234,7 @@ impl Hub {
                     self.members.lock().remove(&epoch);
                     self.connector.detach(epoch);
                     self.heard.lock().remove(&epoch);
+                    member.forget_lost_plans();
                 }
             }
             member.give_watchers_away();

@@ -28,6 +28,9 @@ pub trait Plugin: Send + Sync + fmt::Debug + 'static {
     /// The world is about to get plans of another world; [`recover`](Plugin::recover) follows.
     fn look_again(&self);
 
+    /// The world has given plans away: what is kept for those that it does not own goes.
+    fn keep_only(&self, owns: &dyn Fn(PlanId) -> bool);
+
     /// An entry of a plan of this world is durable.
     fn written(&self, plan: &Plan);
 

@@ -174,6 +174,13 @@ impl Shared {
         });
     }
 
+    /// Other worlds may have plans of this one: what is kept in memory for them goes.
+    pub(crate) fn forget_lost_plans(&self) {
+        if let Some(plugin) = &self.plugin {
+            plugin.keep_only(&|plan| self.owns(plan));
+        }
+    }
+
     /// Goes on with the plans of slots that are this world's since a change.
     pub(crate) fn owns_now(self: &Arc<Self>, gained: Slots) {
         // From now on events wait until it is known who listens in those plans.

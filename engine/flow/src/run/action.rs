@@ -20,6 +20,7 @@ use crate::bench::Bench;
 use crate::expr::quickly;
 use crate::fault::Fault;
 use crate::flows::labels_of;
+use crate::listeners::Expected;
 use crate::model::{Kind, SubFlow, Task};
 use crate::Definition;
 
@@ -372,7 +373,7 @@ async fn take_turn(
 fn wait<A: Action<Output = TaskOutput>>(
     bench: &Arc<Bench>,
     step: &mut StepContext<A>,
-    definition: &Definition,
+    definition: &Arc<Definition>,
     task: Option<&Task>,
     asks: Asks,
 ) -> Result<(), ActionError> {
@@ -393,8 +394,7 @@ fn wait<A: Action<Output = TaskOutput>>(
         let listening = step.output.cursor.as_ref().and_then(|it| it.listening.as_ref());
         if let (Some(listening), Some(task)) = (listening, task) {
             let expects = listening.expects(&it.strategy);
-            let place = (step.plan_id(), step.step_id());
-            bench.bus.listen(place, definition, task, expects);
+            listen(bench, step, definition, &task.pointer, expects);
         }
     }
     if let (Some(Kind::Flow(sub)), Some(input)) = (kind, asks.flow) {
@@ -409,6 +409,26 @@ fn wait<A: Action<Output = TaskOutput>>(
         }
     }
     Ok(())
+}
+
+/// The step listens for events when the plan has taken the end of this call: a plan that is halted
+/// before that listens no more.
+pub(super) fn listen<A: Action>(
+    bench: &Arc<Bench>,
+    step: &mut StepContext<A>,
+    definition: &Arc<Definition>,
+    pointer: &str,
+    expects: Expected,
+) {
+    let place = (step.plan_id(), step.step_id());
+    let (bench, definition) = (Arc::downgrade(bench), Arc::clone(definition));
+    let pointer = pointer.to_owned();
+    internal::when_taken(step, move || {
+        let task = definition.by_pointer.get(&pointer).map(|id| definition.task(*id));
+        if let (Some(bench), Some(task)) = (bench.upgrade(), task) {
+            bench.bus.listen(place, &definition, task, expects.clone());
+        }
+    });
 }
 
 fn sub_flow(bench: &Bench, sub: &SubFlow) -> Result<crate::Flow, ActionError> {

@@ -14,7 +14,7 @@ use turnwheel_engine::action::{
 use turnwheel_engine::plan::Planner;
 use turnwheel_engine::{internal, ActionError, Payload};
 
-use super::action::check_event;
+use super::action::{check_event, listen};
 use super::env::Around;
 use super::machine::{turn, Told, Turn};
 use super::state::{FlowStart, Notice, TaskInput, TaskOutput};
@@ -107,7 +107,7 @@ impl RunAsync for FlowStarter {
                 begun.await.map_err(|error| ActionError::new("flow", error))?;
             }
         }
-        bench.bus.listen((step.plan_id(), step.step_id()), &definition, task, Vec::new());
+        listen(bench, step, &definition, STARTS, Vec::new());
         Ok(Next::suspend(format!("the events that {} begins with", start.flow)))
     }
 }

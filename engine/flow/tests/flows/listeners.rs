@@ -276,3 +276,44 @@ fn an_event_for_a_step_of_a_flow_is_refused_with_the_way_to_publish_it() {
     assert_eq!(told(&stage, "1", "order.paid", json!(7)), (1, 0));
     assert_eq!(stage.result(&plan).unwrap(), json!([7]));
 }
+
+#[test]
+fn flow_that_is_halted_in_a_slow_turn_listens_no_more() {
+    let flow = load(
+        "
+do:
+  - paid:
+      listen:
+        to:
+          one:
+            with: { type: order.paid }
+            correlate: { order: { from: .order, expect: '${ [range(60000)] | length }' } }
+",
+    );
+    let mut calls = 0;
+    for seed in 0..8 {
+        for views in 0..3 {
+            let sim = Sim::new(seed);
+            let builder = World::builder().flows(FakeIo::new()).seed(seed);
+            let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
+            let opened = sim.block_on(builder.open(turnwheel_engine::MemoryStore::new()));
+            let world = opened.expect("it ends").expect("it can be built");
+            let flows = Flows::new(&world).expect("it has flows");
+            sim.block_on(flows.add(&flow)).expect("it ends").expect("it is added");
+            let plan = sim.block_on(flows.start(&flow, json!({})));
+            let plan = plan.expect("it ends").expect("it starts");
+            for _ in 0..views {
+                sim.block_on(plan.view()).expect("it ends").expect("it is there");
+            }
+            sim.block_on(plan.halt("ann"))
+                .expect("it ends")
+                .expect("it is there")
+                .expect("it runs");
+            sim.advance(Duration::from_secs(10));
+            let view = sim.block_on(plan.view()).expect("it ends").expect("it is there");
+            calls += view.steps.iter().map(|step| step.calls).sum::<u32>();
+            assert_eq!(flows.listeners(), 0, "seed {seed}, {views} views");
+        }
+    }
+    assert!(calls > 24, "some had begun to listen: {calls} calls");
+}

@@ -66,7 +66,9 @@ fn a_flow_that_another_world_has_taken_over_listens_there_at_once() {
     let plans = listening(&stage, &flows, 4);
     let (second, far) = executor(&stage, "second");
     let more = listening(&stage, &flows, 4);
+    let here = flows.listeners();
     assert!(stage.passing(second.invalidate(first.id())).expect("the store is well"));
+    assert!(here > 0 && flows.listeners() == 0, "those that were given away are forgotten");
     let published = stage.passing(far.publish(event("1"))).expect("all are told");
     assert_eq!(published.delivered, 8, "of the dead world, too");
     for plan in plans.iter().chain(&more) {
