@@ -117,10 +117,13 @@ pub struct TextTooLong {
 impl TextTooLong {
     /// Whether a text may be stored.
     pub(crate) fn check(what: &str, text: &str, limit: usize) -> Result<(), Self> {
-        let bytes = text.len();
-        let what = || what.to_owned();
+        Self::of(what, text.len(), limit)
+    }
+
+    /// Whether texts of so many bytes may be stored.
+    pub(crate) fn of(what: &str, bytes: usize, limit: usize) -> Result<(), Self> {
         if bytes > limit {
-            Err(Self { what: what(), bytes, limit })
+            Err(Self { what: what.to_owned(), bytes, limit })
         } else {
             Ok(())
         }
@@ -311,6 +314,9 @@ pub enum BuildError {
         /// The problem.
         problem: String,
     },
+    /// A name, or what the world says of itself, is too long.
+    #[error(transparent)]
+    TooLong(#[from] TextTooLong),
     /// A world that joins a store cannot have a codec of its own.
     #[error(
         "a world that joins a store has the codec of that store: open the store as a CodedStore"

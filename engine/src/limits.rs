@@ -1,4 +1,26 @@
 //! Every limit of the engine, with its unit and its reason.
+//!
+//! Each text that reaches the store has one. A text that names something is refused when it is too
+//! long; a text for people is cut, and says how long it was.
+//!
+//! | text | limit | a longer one |
+//! | --- | --- | --- |
+//! | names of actions, queues, worlds, and of the kinds of chunks | [`NAME_BYTES_MAX`] | is refused |
+//! | name of a schedule | [`SCHEDULE_NAME_BYTES_MAX`] | is refused |
+//! | pattern of a schedule | 256 bytes | is refused |
+//! | label of a plan | [`PLAN_LABEL_BYTES_MAX`] | fails the planning |
+//! | names of locks, with the keys of singletons | [`LOCK_NAME_BYTES_MAX`] | fails the planning |
+//! | names and values of labels | [`LABEL_NAME_BYTES_MAX`], [`LABEL_VALUE_BYTES_MAX`] | is refused |
+//! | idempotency keys, keys of entities | [`KEY_BYTES_MAX`] | is refused |
+//! | ids of events | [`EVENT_ID_BYTES_MAX`] | is refused |
+//! | names of claims with their classes, and their data | [`CLAIM_NAME_MAX`], [`CLAIM_DATA_MAX`] | is refused |
+//! | what a world says of itself, in all | [`META_BYTES_MAX`] | is refused |
+//! | state of a trace | [`TRACE_STATE_BYTES_MAX`] | is left out |
+//! | inputs, outputs, events, details of heartbeats | [`PAYLOAD_BYTES_MAX`] | is refused |
+//! | messages of errors | [`ERROR_BYTES_MAX`] | is cut |
+//! | reasons, principals, kinds of errors | [`REASON_BYTES_MAX`] | is cut |
+//!
+//! Keys of [`Concurrency`](crate::Concurrency) are not stored.
 
 use std::time::Duration;
 
@@ -55,6 +77,21 @@ pub const LABEL_VALUE_BYTES_MAX: usize = 1_024;
 
 /// Bytes of an idempotency key: each is the key of an index, and part of its plan's first entry.
 pub const KEY_BYTES_MAX: usize = 1_024;
+
+/// Bytes of a name that a program gives: it is stored with each step, or in rows of lists.
+pub const NAME_BYTES_MAX: usize = 200;
+
+/// Bytes of the label of a plan: it is in its row, and in each list.
+pub const PLAN_LABEL_BYTES_MAX: usize = 1_024;
+
+/// Bytes of the name of a lock, with the key of its singleton: it is the key of an index.
+pub const LOCK_NAME_BYTES_MAX: usize = 1_024;
+
+/// Bytes of all that a world says of itself: each world of the store reads it at each change.
+pub const META_BYTES_MAX: usize = 16 * 1_024;
+
+/// Bytes of the state of a W3C trace, of which 512 are asked for: a longer one is left out.
+pub const TRACE_STATE_BYTES_MAX: usize = 1_024;
 
 /// Bytes of the id of an event: a step remembers [`EVENT_IDS_MAX`] of them.
 pub const EVENT_ID_BYTES_MAX: usize = 1_024;

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::heartbeat::CancelFlag;
 use super::{Action, StepContext};
-use crate::error::ActionError;
-use crate::limits::{CHUNKS_BYTES_MAX, CHUNKS_WAITING_BYTES_MAX, CHUNK_BYTES_MAX};
+use crate::error::{ActionError, TextTooLong};
+use crate::limits::{CHUNKS_BYTES_MAX, CHUNKS_WAITING_BYTES_MAX, CHUNK_BYTES_MAX, NAME_BYTES_MAX};
 use crate::payload::Payload;
 use crate::run::chunks_soon;
 use crate::time::Time;
@@ -108,6 +108,8 @@ impl<A: Action> StepContext<A> {
             let message = format!("a chunk of «{}» was not added: {what}", A::NAME);
             Err(ActionError::new("chunk", message))
         };
+        TextTooLong::check("kind of a chunk", kind, NAME_BYTES_MAX)
+            .map_err(|error| ActionError::new("chunk", error))?;
         let data = Payload::of(data).map_err(|error| error.of("a chunk", A::NAME))?;
         // Without its world nobody waits for it.
         let Some(world) = self.facts.world.upgrade() else { return Ok(()) };

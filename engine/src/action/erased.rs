@@ -17,6 +17,7 @@ use crate::id::PlanId;
 use crate::payload::Payload;
 use crate::plan::{plan_root, Planned};
 use crate::time::Time;
+use crate::world::check_labels;
 
 /// Function of an action that is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +131,7 @@ impl<A: Action> AnyAction for A {
     }
 
     fn queue(&self) -> Option<&str> {
-        Action::queue(self)
+        guarded::<A, _>("queue", None, || Action::queue(self))
     }
 
     fn priority(&self) -> Option<i32> {
@@ -209,7 +210,12 @@ impl<A: Action> AnyAction for A {
     }
 
     fn scheduled(&self, input: &Payload) -> Result<Vec<(String, String)>, ActionError> {
-        guarded::<A, _>("scheduled", Ok(Vec::new()), || Action::scheduled(self, input))
+        let scheduled = || {
+            let labels = Action::scheduled(self, input)?;
+            check_labels(&labels).map_err(|error| ActionError::new("label", error).and_final())?;
+            Ok(labels)
+        };
+        guarded::<A, _>("scheduled", Ok(Vec::new()), scheduled)
     }
 
     fn on_interrupt(&self) -> OnInterrupt {

@@ -6,7 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Action, AnyAction, Begun, Call, Change, On};
-use crate::error::{ActionError, BuildError};
+use crate::error::{ActionError, BuildError, TextTooLong};
+use crate::limits::NAME_BYTES_MAX;
 use crate::middleware::{self, Chains};
 use crate::plan::Extensions;
 use crate::transaction::TransactionAdapter;
@@ -35,7 +36,10 @@ impl fmt::Debug for Registry {
 impl Registry {
     /// Adds an action.
     pub(crate) fn add<A: Action>(&mut self, action: A) -> Result<(), BuildError> {
+        TextTooLong::check("name of an action", A::NAME, NAME_BYTES_MAX)?;
         let action = Arc::new(action);
+        let queue = AnyAction::queue(&*action).unwrap_or_default();
+        TextTooLong::check("name of a queue", queue, NAME_BYTES_MAX)?;
         if self.by_name.insert(A::NAME, Arc::clone(&action) as _).is_some() {
             return Err(BuildError::DuplicateAction(A::NAME.to_owned()));
         }

@@ -52,7 +52,8 @@ impl<I> Singleton<I> {
         Self { key: None, taken: WhenTaken::Reject }
     }
 
-    /// One for each key. A second one with the same key fails in planning.
+    /// One for each key. A second one with the same key fails in planning, and so does one whose
+    /// lock has a [longer name](crate::limits::LOCK_NAME_BYTES_MAX) than may be.
     pub fn keyed(key: fn(&I) -> String) -> Self {
         Self { key: Some(key), taken: WhenTaken::Reject }
     }

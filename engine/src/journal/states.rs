@@ -9,8 +9,8 @@ use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::Failure;
 
 use super::Journal;
-use crate::error::unanswered;
-use crate::limits::STATE_BYTES_MAX;
+use crate::error::{cut, unanswered, TextTooLong};
+use crate::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, STATE_BYTES_MAX};
 use crate::store::{Change, StoreReader, Verdict};
 
 /// The states and reminders of entities in a world's store: their writes share the commits of plans.
@@ -72,11 +72,11 @@ impl Durable {
         epoch: u64,
     ) -> Result<u64, StoreError> {
         let length = bytes.as_ref().map_or(0, Vec::len);
-        if length > STATE_BYTES_MAX {
-            return Err(StoreError::Failed(format!(
-                "{} «{}»: its state has {length} bytes and {STATE_BYTES_MAX} are the limit",
-                of.entity, of.key
-            )));
+        let fits = TextTooLong::of("key of the entity", of.key.len(), KEY_BYTES_MAX)
+            .and_then(|()| TextTooLong::of("state of the entity", length, STATE_BYTES_MAX));
+        if let Err(problem) = fits {
+            let (entity, key) = (of.entity, cut(of.key.to_owned(), NAME_BYTES_MAX));
+            return Err(StoreError::Failed(format!("{entity} «{key}»: {problem}")));
         }
         let (entity, key) = (of.entity.to_owned(), of.key.to_owned());
         let change = Change::State { entity, key, bytes, expected, epoch };

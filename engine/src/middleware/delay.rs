@@ -13,6 +13,7 @@ use crate::id::PlanId;
 use crate::payload::Payload;
 use crate::plan::{Created, Record};
 use crate::time::Time;
+use crate::world::check_labels;
 
 /// Subject of a middleware when a plan is delayed, in the thread that delays it.
 pub struct AroundDelay<'a> {
@@ -140,6 +141,7 @@ pub(crate) fn delay(
         let message = format!("a middleware around the delay of «{}» did not pass", created.action);
         return Err(ActionError::new("not_passed", message).and_final());
     }
+    check_labels(&created.labels).map_err(|error| ActionError::new("label", error).and_final())?;
     if created.input == before {
         return Ok(());
     }

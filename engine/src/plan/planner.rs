@@ -9,9 +9,9 @@ use super::record::{Planned as PlannedRecord, PlannedAction, PlannedStep};
 use super::reference::{needs_of, OutputRef};
 use super::state::StepKind;
 use crate::action::{panic_message, Action, PlanLock, Registry, DEFAULT_QUEUE};
-use crate::error::{ActionError, UNKNOWN_ACTION};
+use crate::error::{cut, ActionError, TextTooLong, UNKNOWN_ACTION};
 use crate::id::{ActionId, PlanId, StepId};
-use crate::limits::{PLANNING_DEPTH_MAX, STEPS_MAX};
+use crate::limits::{LOCK_NAME_BYTES_MAX, PLANNING_DEPTH_MAX, PLAN_LABEL_BYTES_MAX, STEPS_MAX};
 use crate::payload::Payload;
 use crate::time::Time;
 
@@ -137,7 +137,7 @@ impl<A: Action> Planner<'_, A> {
     }
 
     /// Sets the label of the plan, by default the name of its root action. Only the root action's
-    /// label counts.
+    /// label counts. One of more than [`PLAN_LABEL_BYTES_MAX`] fails the planning.
     pub fn label(&mut self, label: impl Into<String>) {
         if self.id == ActionId(1) {
             self.planning.label = Some(label.into());
@@ -261,7 +261,7 @@ impl Planning {
         self.scopes.push(Vec::new());
         let scopes = self.scopes.len();
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            self.lock(&*action, &input);
+            self.lock(&*action, &input)?;
             self.plan_one::<B>(&action, id, extended, input)
         }));
         let outcome = outcome.unwrap_or_else(|panic| {
@@ -297,12 +297,15 @@ impl Planning {
     }
 
     /// The lock of an action, if it has one. The plan takes it once, however often it has the action.
-    fn lock<B: Action>(&mut self, action: &B, input: &B::Input) {
-        let Some(singleton) = action.singleton() else { return };
+    fn lock<B: Action>(&mut self, action: &B, input: &B::Input) -> Result<(), ActionError> {
+        let Some(singleton) = action.singleton() else { return Ok(()) };
         let lock = singleton.lock(B::NAME, input);
+        TextTooLong::check("name of the lock", &lock.name, LOCK_NAME_BYTES_MAX)
+            .map_err(|error| ActionError::new("too_long", error).and_final())?;
         if !self.locks.contains(&lock) {
             self.locks.push(lock);
         }
+        Ok(())
     }
 
     fn plan_self(&mut self, id: ActionId, input: Payload) -> Result<(), ActionError> {
@@ -411,6 +414,9 @@ impl Planning {
         if let Some(error) = self.steps.iter().find_map(|step| step.error.clone()) {
             return Err(error);
         }
+        let label = self.label.as_deref().unwrap_or_default();
+        TextTooLong::check("label of the plan", label, PLAN_LABEL_BYTES_MAX)
+            .map_err(|error| ActionError::new("too_long", error).and_final())?;
         let mut graph = Graph::new(self.steps.len(), &Flow::Concurrence(self.scopes[0].clone()));
         for (index, action) in self.actions.iter().enumerate() {
             if let Some(later) = self.run_step(ActionId::at(index)) {
@@ -437,7 +443,7 @@ impl Planning {
         PlannedRecord {
             began,
             at,
-            label: self.label.unwrap_or_else(|| name.to_owned()),
+            label: cut(self.label.unwrap_or_else(|| name.to_owned()), PLAN_LABEL_BYTES_MAX),
             actions: self.actions,
             steps: self.steps,
             run,

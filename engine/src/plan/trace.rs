@@ -5,6 +5,7 @@ use turnwheel_actors::{RequestContext, TraceContext};
 
 use super::step::Step;
 use crate::id::PlanId;
+use crate::limits::TRACE_STATE_BYTES_MAX;
 
 /// The W3C trace that a plan belongs to, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,7 +18,8 @@ pub struct Trace {
 
 impl Trace {
     pub(crate) fn of(trace: &TraceContext) -> Self {
-        Self { parent: trace.to_string(), state: trace.state().map(str::to_owned) }
+        let state = trace.state().filter(|state| state.len() <= TRACE_STATE_BYTES_MAX);
+        Self { parent: trace.to_string(), state: state.map(str::to_owned) }
     }
 
     /// The trace of the request that this thread handles.

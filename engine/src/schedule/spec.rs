@@ -7,7 +7,8 @@ use super::rule::{parse, Rule};
 use super::state::Spec;
 use super::timing::{CatchUp, Overlap, Timing};
 use crate::action::Action;
-use crate::limits::SCHEDULE_NAME_BYTES_MAX;
+use crate::error::TextTooLong;
+use crate::limits::{NAME_BYTES_MAX, SCHEDULE_NAME_BYTES_MAX};
 use crate::payload::Payload;
 use crate::time::Time;
 
@@ -194,6 +195,12 @@ impl Schedule {
         let Some((action, input)) = action else {
             return Err(ScheduleError::NoAction { name });
         };
+        if let Err(problem) = TextTooLong::check("name of its action", &action, NAME_BYTES_MAX) {
+            return Err(ScheduleError::Input {
+                name,
+                problem: format!("has no action: {problem}"),
+            });
+        }
         let jitter_us = micros(jitter).ok_or(ScheduleError::NoPeriod)?;
         Ok((name, Spec { timing, overlap, catch_up, jitter_us, action, input }, rule))
     }

@@ -16,8 +16,8 @@ use super::own_groups::OwnGroups;
 use super::{Callers, Ids, Meta, Opening, Plugin, Queue, Retention, Shared, Watchers, World};
 use crate::action::{Action, Batches, Registry};
 use crate::connect::{Desk, Local};
-use crate::error::{unanswered, BuildError};
-use crate::limits::PLANS_IN_MEMORY;
+use crate::error::{unanswered, BuildError, TextTooLong};
+use crate::limits::{META_BYTES_MAX, NAME_BYTES_MAX, PLANS_IN_MEMORY};
 use crate::run::{Queues, Wakes};
 use crate::schedule::Timetable;
 use crate::store::{Codec, CodedStore, Slots, Store, WorldKind, WorldRow};
@@ -219,6 +219,10 @@ impl WorldBuilder {
     }
 
     fn refuse_problems(&mut self) -> Result<(), BuildError> {
+        let name = self.name.as_deref().unwrap_or_default();
+        TextTooLong::check("name of the world", name, NAME_BYTES_MAX)?;
+        let bytes = self.meta.iter().map(|(key, value)| key.len() + value.len()).sum();
+        TextTooLong::of("text that the world says of itself", bytes, META_BYTES_MAX)?;
         match self.problem.take() {
             Some(problem) => Err(problem),
             None => self.registry.check(),

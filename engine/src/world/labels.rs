@@ -3,7 +3,7 @@
 use turnwheel_runtime::Completion;
 
 use super::PlanHandle;
-use crate::error::PlanError;
+use crate::error::{PlanError, TextTooLong};
 use crate::limits::{LABELS_MAX, LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX};
 use crate::run::OrderKind;
 
@@ -20,16 +20,11 @@ fn check(name: &str, value: &str) -> Result<(), String> {
         return Err("the name of a label is empty".to_owned());
     }
     let limits = [(name, LABEL_NAME_BYTES_MAX, "name"), (value, LABEL_VALUE_BYTES_MAX, "value")];
-    for (text, limit, what) in limits {
-        if text.len() > limit {
-            let start: String = name.chars().take(32).collect();
-            let bytes = text.len();
-            return Err(format!(
-                "the {what} of the label «{start}» has {bytes} bytes, and {limit} are the limit"
-            ));
-        }
-    }
-    Ok(())
+    limits.into_iter().try_for_each(|(text, limit, what)| {
+        let start: String = name.chars().take(32).collect();
+        TextTooLong::check(&format!("{what} of the label «{start}»"), text, limit)
+            .map_err(|error| error.to_string())
+    })
 }
 
 impl PlanHandle {

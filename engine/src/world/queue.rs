@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::action::DEFAULT_QUEUE;
-use crate::error::BuildError;
-use crate::limits::{DEFAULT_QUEUE_SIZE, RATE_MAX};
+use crate::error::{BuildError, TextTooLong};
+use crate::limits::{DEFAULT_QUEUE_SIZE, NAME_BYTES_MAX, RATE_MAX};
 
 /// A queue: limits of concurrent steps, and of begins in a time.
 ///
@@ -70,6 +70,7 @@ impl Queue {
     }
 
     pub(crate) fn check(&self) -> Result<(), BuildError> {
+        TextTooLong::check("name of a queue", &self.name, NAME_BYTES_MAX)?;
         let problem = if self.name.is_empty() {
             "its name is empty"
         } else if NonZeroU32::new(self.size).is_none() {

@@ -1,12 +1,16 @@
 //! Texts that are too long to be stored, floats that JSON cannot express, and what a step that
 //! fails for good is told and says of it.
 
+use std::time::Duration;
+
 use turnwheel_engine::limits::{
-    ERROR_BYTES_MAX, EVENT_ID_BYTES_MAX, KEY_BYTES_MAX, REASON_BYTES_MAX,
+    ERROR_BYTES_MAX, EVENT_ID_BYTES_MAX, KEY_BYTES_MAX, LOCK_NAME_BYTES_MAX, META_BYTES_MAX,
+    NAME_BYTES_MAX, PLAN_LABEL_BYTES_MAX, REASON_BYTES_MAX,
 };
 use turnwheel_engine::{
-    Action, ActionError, Cause, Next, Payload, PayloadError, PlanError, PlanResult, RunAsync,
-    RunsAsync, StepContext, StepState, TriggerError, TriggerOptions,
+    Action, ActionError, BuildError, Cause, MemoryStore, Next, Payload, PayloadError, PlanError,
+    PlanResult, PlanState, Planner, Queue, RunAsync, RunsAsync, Schedule, Singleton, StepContext,
+    StepState, TriggerError, TriggerOptions, World, WorldBuilder,
 };
 
 use crate::common::{error, step_of, Piece, Play, Theatre};
@@ -184,4 +188,85 @@ fn a_step_is_as_far_as_the_plans_that_it_has_asked_for() {
     assert_eq!(view.progress(), 0.5, "one of its two plans is over");
     let step = view.steps.iter().find(|step| step.state == StepState::Suspended);
     assert_eq!(view.done_thousandths(step.expect("it waits")), 500);
+}
+
+/// Has a label, a lock and a kind of chunks of so many bytes.
+struct Named;
+
+#[derive(Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
+struct Sizes {
+    label: usize,
+    key: usize,
+    kind: usize,
+}
+
+impl Action for Named {
+    const NAME: &'static str = "named";
+    type Input = Sizes;
+    type Output = Option<String>;
+    type Phases = RunsAsync;
+
+    fn plan(&self, planner: &mut Planner<'_, Self>, input: Sizes) -> Result<(), ActionError> {
+        planner.label("l".repeat(input.label));
+        planner.plan_self(input)?;
+        Ok(())
+    }
+
+    fn singleton(&self) -> Option<Singleton<Sizes>> {
+        Some(Singleton::keyed(|input| "k".repeat(input.key)))
+    }
+}
+
+impl RunAsync for Named {
+    async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        let added = step.chunk(&"c".repeat(step.input.kind), &1);
+        step.output = added.err().map(|error| error.message);
+        Ok(Next::Done)
+    }
+}
+
+#[test]
+fn labels_of_plans_and_names_of_locks_that_are_too_long_fail_the_planning() {
+    let theatre = Theatre::with(|_| {}, |world| world.action(Named));
+    let key = LOCK_NAME_BYTES_MAX - "named: ".len();
+    let most = Sizes { label: PLAN_LABEL_BYTES_MAX, key, kind: 1 };
+    let trigger = |sizes| theatre.sim.block_on(theatre.world.trigger::<Named>(sizes)).unwrap();
+    let plan = trigger(most).expect("as long as they may be");
+    let view = theatre.finished(&plan);
+    assert_eq!((view.label.len(), view.locks[0].name.len()), (PLAN_LABEL_BYTES_MAX, 1_024));
+    for (sizes, named) in [
+        (Sizes { label: 10 << 20, ..most }, "label of the plan has 10485760 bytes"),
+        (Sizes { label: most.label + 1, ..most }, "label of the plan"),
+        (Sizes { key: 10 << 20, ..most }, "name of the lock has 10485767 bytes"),
+        (Sizes { key: key + 1, ..most }, "name of the lock"),
+    ] {
+        let refused = trigger(sizes).expect_err("too long");
+        let TriggerError::Planning { plan, error } = &refused else { panic!("{refused:?}") };
+        assert!(error.message.contains(named) && error.is_final, "{error}");
+        let view = theatre.settle(&theatre.world.plan(*plan));
+        assert_eq!(view.state, PlanState::Stopped);
+        assert!(view.label.len() <= PLAN_LABEL_BYTES_MAX && view.locks.len() <= 1);
+    }
+}
+
+#[test]
+fn names_that_are_too_long_are_refused_where_they_are_given() {
+    let long = || "n".repeat(NAME_BYTES_MAX + 1);
+    let refused = |builder: WorldBuilder| {
+        let refused = builder.build(MemoryStore::new()).map(drop).expect_err("too long");
+        assert!(matches!(refused, BuildError::TooLong(_)), "{refused}");
+    };
+    refused(World::builder().queue(Queue::new(long())));
+    refused(World::builder().name(long()));
+    refused(World::builder().meta("about", "m".repeat(META_BYTES_MAX)));
+
+    let theatre = Theatre::with(|_| {}, |world| world.action(Named));
+    let sizes = Sizes { kind: NAME_BYTES_MAX + 1, ..Sizes::default() };
+    let plan = theatre.sim.block_on(theatre.world.trigger::<Named>(sizes)).unwrap().unwrap();
+    let said = theatre.finished(&plan).output::<Named>().unwrap();
+    assert!(said.is_some_and(|error| error.contains("kind of a chunk has 201 bytes")));
+    let schedule = Schedule::every("hourly", Duration::from_secs(3_600))
+        .action_named(long(), Payload::of(&()).unwrap());
+    let refused = theatre.done(theatre.world.schedules().put(schedule)).expect_err("too long");
+    assert!(refused.to_string().contains("201 bytes"), "{refused}");
 }
