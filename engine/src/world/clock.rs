@@ -4,7 +4,8 @@
 //! process the monotonic clock shows a jump of the wall clock: for [`CLOCK_HOLD`] the world counts
 //! on from the time before it, so that limits and timers set meanwhile keep to elapsed time. A
 //! clock that stays where it jumped to is right from then on: it was corrected, or the machine
-//! slept.
+//! slept. A clock that comes back later is believed at once, and so is one that nobody has looked
+//! at for as long: timers of waiting plans and schedules look at it each minute.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -21,9 +22,18 @@ pub(super) struct Clock {
     group: Group,
     /// Wall time less monotonic time, in microseconds, as the world believes it.
     offset: AtomicI64,
-    /// Whether `jump` has one.
+    /// When it was looked at, in monotonic microseconds, within [`CLOCK_STEP`].
+    seen: AtomicI64,
+    /// Whether there is a jump that is not believed.
     is_off: AtomicBool,
-    jump: Mutex<Option<Jump>>,
+    jumps: Mutex<Jumps>,
+}
+
+#[derive(Default)]
+struct Jumps {
+    now: Option<Jump>,
+    /// The offset before the last jump that was believed.
+    before: Option<i64>,
 }
 
 /// A jump of the wall clock that may be one of a moment.
@@ -45,22 +55,26 @@ impl Clock {
         let clock = Self {
             group: group.clone(),
             offset: AtomicI64::new(0),
+            seen: AtomicI64::new(0),
             is_off: AtomicBool::new(false),
-            jump: Mutex::new(None),
+            jumps: Mutex::default(),
         };
         let (monotonic, wall) = clock.read();
         clock.offset.store(wall - monotonic, Ordering::Relaxed);
+        clock.seen.store(monotonic, Ordering::Relaxed);
         clock
     }
 
     /// Monotonic and wall time, in microseconds.
     fn read(&self) -> (i64, i64) {
         let monotonic = i64::try_from(self.group.now_ns() / 1_000).unwrap_or(i64::MAX);
-        (monotonic, i64::try_from(self.wall().0).unwrap_or(i64::MAX))
+        let wall = Time::from(self.group.wall()).0;
+        (monotonic, i64::try_from(wall).unwrap_or(i64::MAX))
     }
 
-    /// The wall time as it is.
+    /// The wall time as it is; a jump is noticed by that.
     pub(super) fn wall(&self) -> Time {
+        let _of_plans = self.now();
         self.group.wall().into()
     }
 
@@ -69,12 +83,17 @@ impl Clock {
         let (monotonic, wall) = self.read();
         let offset = wall - monotonic;
         let believed = self.offset.load(Ordering::Relaxed);
+        let seen = self.seen.load(Ordering::Relaxed);
+        let unseen = Duration::from_micros(monotonic.abs_diff(seen));
+        if unseen >= CLOCK_STEP {
+            self.seen.store(monotonic, Ordering::Relaxed);
+        }
         let step = Duration::from_micros(offset.abs_diff(believed));
         if step > CLOCK_STEP {
-            return self.held(monotonic, offset, believed);
+            return self.held(monotonic, offset, believed, unseen >= CLOCK_HOLD);
         }
         if self.is_off.load(Ordering::Relaxed) {
-            *self.jump.lock() = None;
+            self.jumps.lock().now = None;
             self.is_off.store(false, Ordering::Relaxed);
         }
         // It follows a clock that is corrected little by little.
@@ -85,22 +104,22 @@ impl Clock {
     }
 
     /// The time while the wall clock is elsewhere: as before the jump, until that lasts.
-    fn held(&self, monotonic: i64, offset: i64, believed: i64) -> Time {
-        let mut jump = self.jump.lock();
-        let is_same =
-            |jump: &&Jump| Duration::from_micros(jump.offset.abs_diff(offset)) <= CLOCK_STEP;
-        let noticed = match jump.as_ref().filter(is_same) {
+    fn held(&self, monotonic: i64, offset: i64, believed: i64, is_unseen: bool) -> Time {
+        let mut jumps = self.jumps.lock();
+        let is_same = |other: i64| Duration::from_micros(other.abs_diff(offset)) <= CLOCK_STEP;
+        let noticed = match jumps.now.as_ref().filter(|jump| is_same(jump.offset)) {
             Some(jump) => jump.noticed,
             None => {
-                *jump = Some(Jump { offset, noticed: monotonic });
+                jumps.now = Some(Jump { offset, noticed: monotonic });
                 self.is_off.store(true, Ordering::Relaxed);
                 monotonic
             }
         };
-        if Duration::from_micros(monotonic.abs_diff(noticed)) < CLOCK_HOLD {
+        let lasts = Duration::from_micros(monotonic.abs_diff(noticed)) >= CLOCK_HOLD;
+        if !(lasts || is_unseen || jumps.before.is_some_and(is_same)) {
             return time(monotonic + believed);
         }
-        *jump = None;
+        *jumps = Jumps { now: None, before: Some(believed) };
         self.is_off.store(false, Ordering::Relaxed);
         self.offset.store(offset, Ordering::Relaxed);
         let seconds = (offset - believed) / 1_000_000;

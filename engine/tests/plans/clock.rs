@@ -94,6 +94,22 @@ fn short_timer_that_is_set_while_the_clock_is_ahead_is_not_late_by_an_hour() {
 }
 
 #[test]
+fn clock_that_comes_back_after_some_minutes_is_believed_at_once() {
+    let theatre = with_timer(HOUR);
+    jump(&theatre, false);
+    theatre.sim.run_until_idle();
+    theatre.perform("b");
+    theatre.sim.advance(5 * MINUTE);
+    theatre.perform("b");
+    jump(&theatre, true);
+    let plan = theatre.perform("a");
+    theatre.sim.advance(HOUR - 10 * SECOND);
+    assert_eq!(states(&theatre.settle(&plan)), "suspended");
+    theatre.sim.advance(MINUTE + 10 * SECOND);
+    assert_eq!(states(&theatre.settle(&plan)), "success");
+}
+
+#[test]
 fn clock_that_stays_where_it_has_jumped_to_is_followed_after_a_while() {
     let theatre = with_timer(HOUR);
     let plan = theatre.perform("a");

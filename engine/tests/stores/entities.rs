@@ -34,7 +34,7 @@ fn states_that_are_too_large_are_refused() {
     let large = vec![0; turnwheel_engine::limits::STATE_BYTES_MAX + 1];
     let save = states.save("account", "42", large, 0, 1);
     let error = turnwheel_runtime::completion::block_on(save).unwrap().unwrap_err();
-    assert!(error.to_string().contains("account «42»: its state has"), "{error}");
+    assert!(error.to_string().contains("account «42»: the state of the entity has"), "{error}");
     world.shutdown().unwrap();
 }
 
