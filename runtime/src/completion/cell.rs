@@ -321,21 +321,15 @@ impl<T> Future for Completion<T> {
             Source::Shared(shared) => shared,
             Source::Call(answer) => return answer.poll(cx.waker()),
         };
+        // User code, so it runs without the lock.
+        let own = (!shared.is_done()).then(|| cx.waker().clone());
         let mut state = shared.state.lock();
         if let Some(result) = state.take() {
+            drop(state);
+            contain("dropping a waker", || drop(own));
             return Poll::Ready(result);
         }
-        if state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-            return Poll::Pending;
-        }
-        drop(state);
-        // User code, so it runs without the lock; the value may have come meanwhile.
-        let own = cx.waker().clone();
-        let mut state = shared.state.lock();
-        if let Some(result) = state.take() {
-            return Poll::Ready(result);
-        }
-        let before = state.waker.replace(own);
+        let before = std::mem::replace(&mut state.waker, own);
         drop(state);
         contain("dropping a waker", || drop(before));
         Poll::Pending

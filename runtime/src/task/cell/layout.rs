@@ -162,6 +162,8 @@ pub(crate) fn make<S: Send + 'static, L: Hooks<S>, K: Attachment>(
 ) -> TaskRef {
     let starting = hooks.look().is_some();
     let phase = if starting { Phase::Starting } else { Phase::Started };
+    // Taken before the cell is built, so that the cell is built in it and not on the stack.
+    let place = slab::take(Layout::new::<TaskCell<S, L, K>>()).cast::<TaskCell<S, L, K>>();
     let extra = parts.extra.map_or(ptr::null_mut(), Box::into_raw);
     let header = Header {
         inbox: Inbox::new(starting),
@@ -194,7 +196,6 @@ pub(crate) fn make<S: Send + 'static, L: Hooks<S>, K: Attachment>(
         lifecycle: PlainCell::new(ManuallyDrop::new(hooks)),
         state: PlainCell::new(ManuallyDrop::new(parts.state)),
     };
-    let place = slab::take(Layout::new::<TaskCell<S, L, K>>()).cast::<TaskCell<S, L, K>>();
     // SAFETY: the place is exclusive and large enough, and its alignment fits.
     unsafe { place.write(cell) };
     let raw = NonNull::new(place).expect("the allocator answers no null").cast::<Header>();

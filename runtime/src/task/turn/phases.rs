@@ -92,8 +92,9 @@ fn advance_started(turn: &mut Turn) -> Left {
         if !is_unreachable || has_subscriptions {
             return turn.go_idle();
         }
-        close_admission(header);
     }
+    // Also after another thread's close, which may not have come to the urgent lane yet.
+    close_admission(header);
     if turn.owner().open.get() && urgent::is_waiting_owner(turn) {
         return Left::Stays;
     }
@@ -148,8 +149,8 @@ fn become_started(turn: &mut Turn) {
     call_hook(turn, Hook::Started);
 }
 
+/// Begins to close; admission is closed.
 fn request_close(turn: &mut Turn) {
-    close_admission(turn.header());
     turn.owner().open.set(false);
     enter(turn, Phase::CloseRequested);
     call_hook(turn, Hook::CloseRequested);
@@ -237,7 +238,9 @@ fn retire(turn: &Turn, phase: Phase) {
         own.release_waiting();
         retired
     });
-    for slot in retired.into_iter().flatten() {
+    // No iterator over nothing: most tasks end without subscriptions.
+    let Some(retired) = retired else { return };
+    for slot in retired {
         crate::subscription::abandon(&slot, &turn.header().group);
         contain("dropping a subscription", || drop(slot));
     }
@@ -282,10 +285,11 @@ fn settle(turn: &Turn) {
         // SAFETY: admission is closed and drained, so no producer needs the node.
         unsafe { node::free(position.cast_mut().cast()) };
     }
-    let group = crate::sync::Arc::clone(&header.group);
+    let group = &header.group;
     group.registry.remove(header);
+    // Release: pairs with the loads of waiters, which look under the lock of `Extra::life`.
+    header.is_settled.store(true, Ordering::Release);
     // RMW: either we see the waiter's `Extra`, or the waiter sees that the task is settled.
-    header.is_settled.swap(true, Ordering::AcqRel);
     if let Some(extra) = header.extra_settled() {
         let (started, closed, failure, deadline) = {
             let mut life = extra.life.lock();

@@ -84,14 +84,16 @@ impl Turn {
         current::start_job();
         let outcome = catch_unwind(AssertUnwindSafe(|| job(self, source)));
         let mut left = Some(job);
-        let done = self.subscriptions(|own| {
+        let is_done = self.subscriptions(|own| {
             // A recurring job stays registered when it panics; a one-shot is gone.
             let step = match outcome {
                 Ok(step) => step,
                 Err(_) => own.step_after_panic(source),
             };
             if step == Step::Done {
-                return Some(own.remove(source));
+                // Without its job: nothing of the user's is dropped within the borrow.
+                drop(own.remove(source));
+                return true;
             }
             if let Some(slot) = own.get(source) {
                 slot.job = left.take();
@@ -99,13 +101,10 @@ impl Turn {
             if step == Step::More {
                 source.queue_owner(&mut own.ready);
             }
-            None
+            false
         });
-        if let Some(removed) = done.flatten() {
-            drop(removed);
-            if is_exclusive {
-                phases::exclusive_ended(self);
-            }
+        if is_exclusive && is_done == Some(true) {
+            phases::exclusive_ended(self);
         }
         if let Err(panic) = outcome {
             // The leftovers of a panicked one-shot are dropped apart: two panics at once would
