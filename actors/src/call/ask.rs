@@ -11,7 +11,7 @@ use turnwheel_runtime::completion::block_on;
 use turnwheel_runtime::oneshot::{Received, Receiver, SharedOneshot};
 use turnwheel_runtime::Failure;
 
-use super::deadlines::Deadlines;
+use super::deadlines::{Deadlines, ABANDONED};
 use crate::call::{Answer, Call};
 use crate::error::{AskError, CallCycle, TimeSpent};
 use crate::large::{is_large, Large, Open};
@@ -254,7 +254,9 @@ impl<M, R> Ask<M, R> {
     fn unanswered(&mut self, taken: Received<Answer<R>>) -> AskError<M> {
         match (taken, self.waiting.take()) {
             (Received::Value(Err(failure)), _) => unanswered(failure),
-            (Received::Expired, Some(waiting)) => AskError::TimedOut(waiting.time_spent()),
+            (Received::Expired, Some(waiting)) => waiting
+                .time_spent()
+                .map_or_else(|| unanswered(Failure::Abandoned), AskError::TimedOut),
             // A reply always answers, and an accepted message is not returned.
             _ => unanswered(Failure::Cancelled),
         }
@@ -284,17 +286,19 @@ fn unanswered<M>(failure: Failure) -> AskError<M> {
 }
 
 impl<R> Waiting<R> {
-    fn time_spent(&self) -> TimeSpent {
+    /// `None` if the deadline was not kept any more.
+    fn time_spent(&self) -> Option<TimeSpent> {
         let since = |from_ns: u64, to_ns: u64| Duration::from_nanos(to_ns.saturating_sub(from_ns));
         let call = self.receiver.state().metadata();
         let end_ns = call.deadline_ns;
         let depth = call.chain.depth();
         let queued_ns = match call.forwarded_ns.load(Ordering::Relaxed) {
             0 => self.asked_ns,
+            ABANDONED => return None,
             forwarded_ns => forwarded_ns,
         };
         let hops = since(self.asked_ns, queued_ns);
-        match call.started_ns.load(Ordering::Relaxed) {
+        Some(match call.started_ns.load(Ordering::Relaxed) {
             0 => TimeSpent { hops, queued: since(queued_ns, end_ns), running: None, depth },
             started_ns => {
                 // The worker's clock is read now and then, so it may show a time before the call.
@@ -302,6 +306,6 @@ impl<R> Waiting<R> {
                 let running = Some(since(started_ns, end_ns));
                 TimeSpent { hops, queued: since(queued_ns, started_ns), running, depth }
             }
-        }
+        })
     }
 }

@@ -21,13 +21,16 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use turnwheel_runtime::internal::PerWorker;
 use turnwheel_runtime::oneshot::SharedOneshot;
-use turnwheel_runtime::{Completion, Group};
+use turnwheel_runtime::{Completion, Failure, Group};
 
 use crate::call::Call;
 
 /// Lists of a system besides those of its workers: threads share a list only if there are more of
 /// them. A power of two.
 const SHARDS: usize = 8;
+
+/// In place of the time when a call was forwarded: its deadline is not kept any more.
+pub(super) const ABANDONED: u64 = u64::MAX;
 
 /// Entries of a list before it is swept for the first time.
 const SWEEP_MIN: usize = 64;
@@ -198,6 +201,7 @@ impl Deadlines {
         };
         match fired {
             Ok(()) => self.timer_fired(),
+            Err(Failure::Abandoned) => self.abandon(),
             Err(failure) => tracing::warn!(%failure, "calls wait without their deadlines"),
         }
     }
@@ -208,25 +212,27 @@ impl Deadlines {
             let _timer = self.timer.lock();
             self.armed_ns.store(u64::MAX, Ordering::Release);
         }
-        self.expire_due();
-        let next_ns = self.earliest_ns();
+        self.take_due(self.group.now_ns()).iter().for_each(|entry| entry.call.expire());
+        let mut next_ns = u64::MAX;
+        self.each(|list| next_ns = next_ns.min(list.earliest_ns()));
         if next_ns != u64::MAX {
             self.arm(next_ns);
         }
     }
 
-    fn expire_due(&self) {
-        let now_ns = self.group.now_ns();
-        let mut due = Vec::new();
-        self.each(|list| list.take_due(now_ns, &mut due));
-        // Outside of the lists: a woken caller may call again.
-        due.iter().for_each(|entry| entry.call.expire());
+    /// Ends all calls: the group has ended, so nothing keeps their deadlines.
+    fn abandon(&self) {
+        for entry in self.take_due(u64::MAX) {
+            entry.call.metadata().forwarded_ns.store(ABANDONED, Ordering::Relaxed);
+            entry.call.expire();
+        }
     }
 
-    fn earliest_ns(&self) -> u64 {
-        let mut earliest_ns = u64::MAX;
-        self.each(|list| earliest_ns = earliest_ns.min(list.earliest_ns()));
-        earliest_ns
+    /// Takes the due calls out of the lists, where a woken caller may call again.
+    fn take_due(&self, now_ns: u64) -> Vec<Entry> {
+        let mut due = Vec::new();
+        self.each(|list| list.take_due(now_ns, &mut due));
+        due
     }
 }
 

@@ -15,7 +15,7 @@ use turnwheel_actors::{
 };
 use turnwheel_extras::OffsetClock;
 use turnwheel_runtime::sim::Sim;
-use turnwheel_runtime::{Group, Pinning};
+use turnwheel_runtime::{Failure, Group, Pinning};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -351,6 +351,24 @@ fn a_deadline_holds_across_groups_whose_clocks_began_at_different_times() -> Out
     }
     assert!(early.shutdown()?.is_clean());
     assert!(late.shutdown()?.is_clean());
+    Ok(())
+}
+
+#[test]
+fn calls_to_another_group_fail_at_the_end_of_the_group_that_keeps_their_deadlines() -> Outcome {
+    let home = Group::builder("home").workers(1).pinning(Pinning::None).build()?;
+    let other = Group::builder("other").workers(1).pinning(Pinning::None).build()?;
+    let system = System::new(&home);
+    let silent = system.actor(Silent::default()).on(&other).spawn()?;
+    let far = Duration::from_secs(3_600);
+    let before = silent.ask_within(Question, far);
+    assert!(home.shutdown()?.is_clean());
+    let after = silent.ask_within(Question, far);
+    for call in [before, after] {
+        let error = call.wait().expect_err("it keeps silent");
+        assert!(matches!(error, AskError::Unanswered(Failure::Abandoned)), "{error}");
+    }
+    assert!(other.shutdown()?.is_clean());
     Ok(())
 }
 

@@ -48,7 +48,8 @@ impl ManualClock {
         Self { shared: Arc::new(Mutex::new(state)) }
     }
 
-    /// Lets time pass: monotonic and wall time alike.
+    /// Lets time pass: monotonic and wall time alike. Monotonic time ends a nanosecond before
+    /// `u64::MAX`, which is the deadline of timers that never fire.
     ///
     /// # Panics
     ///
@@ -56,7 +57,7 @@ impl ManualClock {
     pub fn advance(&self, duration: Duration) {
         self.change(|state| {
             state.wall += duration;
-            state.now_ns = state.now_ns.saturating_add(as_ns(duration));
+            state.now_ns = state.now_ns.saturating_add(as_ns(duration)).min(u64::MAX - 1);
         });
     }
 

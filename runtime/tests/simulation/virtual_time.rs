@@ -139,6 +139,19 @@ fn tasks_of_an_ended_simulation_are_over() {
 }
 
 #[test]
+fn a_timer_at_the_end_of_time_never_fires() {
+    let sim = Sim::fifo();
+    let task = sim.group("cpu").spawn(0).unwrap();
+    task.submit(|_, cx| {
+        cx.every(Duration::MAX, Late::Skip, |fired, _| *fired += 1).unwrap();
+    })
+    .unwrap();
+    sim.advance(Duration::from_nanos(u64::MAX));
+    sim.advance(Duration::from_nanos(u64::MAX));
+    assert_eq!(sim.wait(task.call(|fired, _| *fired)).unwrap(), 0);
+}
+
+#[test]
 fn blocking_closures_take_virtual_time() {
     let sim = Sim::new(1);
     sim.block_for(Duration::from_millis(20));
