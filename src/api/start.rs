@@ -49,3 +49,19 @@ pub struct Started {
     /// Whether it was there already: a request with the same idempotency key has begun it.
     pub is_repeated: bool,
 }
+
+/// The label of a plan that runs another one again: the id of that.
+pub const AGAIN_OF: &str = "again.of";
+
+/// A plan that is to be run in place of another one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Rerun {
+    /// Another input than the plan had. Of a retry: another input of the failed task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<serde_json::Value>,
+    /// Another version of the flow than the plan had; may be `latest`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}

@@ -92,6 +92,11 @@ impl Which {
         self.filter(0) == Filter { limit: 0, ..Filter::default() }
     }
 
+    /// Whether only plans that are over are meant.
+    pub(crate) fn is_of_stopped(&self) -> bool {
+        self.state == ["stopped"]
+    }
+
     /// Whether the plan of an idempotency key is meant.
     pub(crate) fn has_key(&self) -> bool {
         self.key.is_some()

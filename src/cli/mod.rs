@@ -1,5 +1,6 @@
 //! The command line: parsing and exit codes.
 
+mod again;
 mod backup;
 #[cfg(feature = "server")]
 mod bench;
@@ -90,6 +91,8 @@ enum Verb {
     Retry(orders::Retry),
     #[command(after_help = orders::AFTER_HELP)]
     Resume(orders::Resume),
+    #[command(after_help = again::AFTER_HELP)]
+    Again(again::Again),
     #[command(after_help = delete::AFTER_HELP)]
     Delete(delete::Delete),
     Event(event::Arguments),
@@ -111,7 +114,7 @@ impl Verb {
         if matches!(self, Self::Serve(_)) {
             return true;
         }
-        matches!(self, Self::Run(_))
+        matches!(self, Self::Run(_) | Self::Resume(_) | Self::Retry(_) | Self::Again(_))
     }
 }
 
@@ -163,6 +166,7 @@ fn act(flags: &Flags, verb: &Verb) -> Result<(), Exit> {
         Verb::Skip(arguments) => orders::skip(&settings, arguments),
         Verb::Retry(arguments) => orders::retry(&settings, arguments),
         Verb::Resume(arguments) => orders::resume(&settings, arguments),
+        Verb::Again(arguments) => again::again(&settings, arguments),
         Verb::Delete(arguments) => delete::delete(&settings, arguments),
         Verb::Event(arguments) => event::run(&settings, arguments),
         Verb::Schedule(arguments) => schedule::run(&settings, arguments),

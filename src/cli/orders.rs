@@ -7,6 +7,7 @@ use turnwheel::engine::store::{Order as Listing, StoreView};
 use turnwheel::engine::{Action, BulkOrder, PlanId, PlanState, StepId, World};
 use turnwheel::flow::FlowPlan;
 
+use super::again::{self, Changed};
 use super::exit::{Exit, FAILED, NOT_FOUND};
 use super::find::{PlanRef, Which};
 use super::many;
@@ -29,6 +30,8 @@ Examples:
   turnwheel cancel --state running --label customer=Ann --dry-run
   turnwheel skip 398f --step 3
   turnwheel retry --state paused --since 2h
+  turnwheel retry last              starts a failed flow from its failed task
+  turnwheel retry last --input @repaired.json --flow-version latest
   turnwheel halt last
   turnwheel resume last             goes on with an interrupted flow, to its end
 
@@ -87,15 +90,22 @@ pub(crate) struct Skip {
     step: Option<u32>,
 }
 
-/// Try failed steps of paused plans again.
+/// Try failed steps of paused plans again, and failed flows from their failed task.
+///
+/// A flow that has failed is over: a new plan goes on in its place, with the label retry.of, and tasks that
+/// were done are not done again. It runs in this process, with its progress and its result, unless a
+/// server has the store.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Retry {
     #[command(flatten)]
     target: Target,
 
-    /// Restart from this step: it and all steps after it are reset.
+    /// Of a paused plan: restart from this step; it and all steps after it are reset.
     #[arg(long, value_name = "STEP")]
     step: Option<u32>,
+
+    #[command(flatten)]
+    changed: Changed,
 }
 
 /// Resume an interrupted flow, or paused plans.
@@ -146,7 +156,48 @@ pub(crate) fn skip(settings: &Settings, arguments: &Skip) -> Result<(), Exit> {
 }
 
 pub(crate) fn retry(settings: &Settings, arguments: &Retry) -> Result<(), Exit> {
-    give(settings, &arguments.target, Order::Retry(arguments.step.map(StepId)))
+    let (target, changed) = (&arguments.target, &arguments.changed);
+    if arguments.step.is_none() {
+        let failed = failed_flows(settings, target)?;
+        match &failed[..] {
+            [(plan, _)] if target.which.is_all() && !target.dry_run && !target.json => {
+                return again::retry(settings, *plan, changed);
+            }
+            [] if target.which.is_of_stopped() => {
+                return again::retry_many(settings, &[], changed, target.json)
+            }
+            [] => {}
+            _ if target.dry_run => {
+                let outcome =
+                    |(plan, name): (PlanId, String)| Outcome { plan, name, problem: None };
+                let all: Vec<Outcome> = failed.into_iter().map(outcome).collect();
+                return report(settings, target, "retry", &all, true);
+            }
+            _ => return again::retry_many(settings, &failed, changed, target.json),
+        }
+    }
+    if changed.is_said() {
+        return Err(Exit::usage("--input and --flow-version are for flows that have failed")
+            .advice("the input of a paused plan is edited over HTTP (the order edit_input)"));
+    }
+    give(settings, target, Order::Retry(arguments.step.map(StepId)))
+}
+
+/// The plans of an order that are over, if none of them is under way: those are retried by new plans.
+fn failed_flows(settings: &Settings, target: &Target) -> Result<Vec<(PlanId, String)>, Exit> {
+    if target.plans.is_empty() && !target.which.is_of_stopped() {
+        return Ok(Vec::new());
+    }
+    let mut view = Place::of(settings).view()?;
+    let named = target.plans(settings, &mut view, |state| state == PlanState::Stopped)?;
+    let mut failed = Vec::with_capacity(named.len());
+    for Outcome { plan, name, .. } in named {
+        if view.plan(plan)?.state != PlanState::Stopped {
+            return Ok(Vec::new());
+        }
+        failed.push((plan, name));
+    }
+    Ok(failed)
 }
 
 pub(crate) fn resume(settings: &Settings, arguments: &Resume) -> Result<(), Exit> {

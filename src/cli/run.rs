@@ -178,11 +178,21 @@ fn run_there(
     let path = format!("/flows/{namespace}/{name}/{version}/start");
     let body = json!({ "input": input, "labels": labels }).to_string();
     let started = server.post(&path, "application/json", body, arguments.key.as_deref())?;
+    follow_there(settings, server, &started, arguments.quiet)
+}
+
+/// Waits for the end of a plan that the server has started.
+fn follow_there(
+    settings: &Settings,
+    server: &Remote,
+    started: &Value,
+    is_quiet: bool,
+) -> Result<(), Exit> {
     let id = started["id"].as_str().unwrap_or_default();
     let id: PlanId = id.parse().map_err(|error| {
         Exit::failed(format!("the server {} has answered no plan: {error}", server.address()))
     })?;
-    if !arguments.quiet {
+    if !is_quiet {
         tell!("plan {id}; {} runs it, also when this command is stopped", server.address());
     }
     let place = Place::of(settings);
@@ -203,6 +213,33 @@ fn run_there(
             return Err(Exit::failed(message).advice(advice));
         }
         thread::sleep(SHOWN);
+    }
+}
+
+/// Starts a plan in this process, or has the server of the store start it; and shows it to its end.
+pub(super) fn start_and_show(
+    settings: &Settings,
+    is_quiet: bool,
+    here: impl FnOnce(&World) -> Result<PlanHandle, Exit>,
+    there: impl FnOnce(&Remote) -> Result<Value, Exit>,
+) -> Result<(), Exit> {
+    let (world, io) = match open(settings)? {
+        Runner::Here(world, io) => (world, io),
+        Runner::Server(server) => {
+            let started = there(&server)?;
+            return follow_there(settings, &server, &started, is_quiet);
+        }
+    };
+    match here(&world) {
+        Ok(plan) => {
+            // It may have been started and interrupted before.
+            world.go_on(plan.id());
+            see_through(&world, &io, &plan, is_quiet)
+        }
+        Err(exit) => {
+            world.shutdown()?;
+            Err(exit)
+        }
     }
 }
 
@@ -351,7 +388,9 @@ fn result(view: &PlanView) -> Result<Value, Exit> {
         ));
     }
     flow::result(view).map_err(|error| {
-        Exit::failed(format!("plan {id}: {error}"))
-            .advice(format!("turnwheel show {id} tells what it has done"))
+        Exit::failed(format!("plan {id}: {error}")).advice(format!(
+            "turnwheel show {id} tells what it has done, turnwheel retry {id} starts it from its \
+                 failed task"
+        ))
     })
 }

@@ -115,6 +115,33 @@ impl Client {
         self.post(&format!("/plans/{}/orders", encoded(plan)), order)
     }
 
+    /// Starts a failed flow from its failed task, as a new plan; it is durable when this returns. A
+    /// second retry of the same plan gives the plan of the first one.
+    ///
+    /// # Errors
+    ///
+    /// The plan is no flow, or has not failed; or the server does not answer.
+    pub fn retry(&self, plan: &str, rerun: &api::Rerun) -> Result<api::Started, ClientError> {
+        self.post(&format!("/plans/{}/retry", encoded(plan)), rerun)
+    }
+
+    /// Runs a plan again from its begin, as a new plan; it is durable when this returns.
+    ///
+    /// # Errors
+    ///
+    /// There is no such plan, the key has started another one, or the server does not answer.
+    pub fn again(
+        &self,
+        plan: &str,
+        rerun: &api::Rerun,
+        key: Option<&str>,
+    ) -> Result<api::Started, ClientError> {
+        let headers: Vec<(&str, &str)> =
+            key.map(|key| ("idempotency-key", key)).into_iter().collect();
+        let path = format!("/plans/{}/again", encoded(plan));
+        understand(&self.send("POST", &path, &headers, rerun, WITHIN)?)
+    }
+
     /// Gives an order to all matching plans.
     ///
     /// # Errors

@@ -15,8 +15,8 @@ use utoipa_axum::routes;
 use super::code::Code;
 use super::problem::Problem;
 use super::route::{
-    actions, bulk, callbacks, cloudevents, events, flows, history, letters, live, orders, pictures,
-    plans, runtime, schedules, session, start, steps, system, work, world,
+    actions, again, bulk, callbacks, cloudevents, events, flows, history, letters, live, orders,
+    pictures, plans, runtime, schedules, session, start, steps, system, work, world,
 };
 use super::state::Api;
 use super::{access, trace};
@@ -67,6 +67,8 @@ fn version_one() -> OpenApiRouter<Api> {
         .routes(routes!(plans::list, start::start))
         .routes(routes!(plans::get))
         .routes(routes!(orders::order))
+        .routes(routes!(again::retry))
+        .routes(routes!(again::again))
         .routes(routes!(bulk::order))
         .routes(routes!(steps::list))
         .routes(routes!(steps::get))

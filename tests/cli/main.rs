@@ -4,6 +4,7 @@
 #[path = "../cli_common/mod.rs"]
 mod cli_common;
 
+mod again;
 mod bench;
 mod change;
 mod delete;

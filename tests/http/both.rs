@@ -275,6 +275,8 @@ fn the_client_has_every_operation_of_the_api() {
         client.start(&api::Start::default()).is_err(),
         client.plan("p").is_err(),
         client.order("p", &api::Order::Resume {}).is_err(),
+        client.retry("p", &api::Rerun::default()).is_err(),
+        client.again("p", &api::Rerun::default(), Some("k")).is_err(),
         client.order_many(&order).is_err(),
         client.steps("p", None).is_err(),
         client.step("p", 2).is_err(),

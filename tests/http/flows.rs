@@ -159,3 +159,64 @@ fn what_is_no_event_is_refused() {
     publish(&served, &[("content-type", "text/plain")], "x").is_problem(415, "body-type-wrong");
     assert_eq!(served.get("/api/v1/flows").json()["unheard_events"], 0);
 }
+
+const BROKEN: &str = "document: { dsl: '1.0.3', namespace: shop, name: sell, version: '1.0.0' }
+do:
+  - first: { set: { mended: false, count: '${ (.count // 0) + 1 }' } }
+  - second:
+      if: .mended | not
+      raise: { error: { type: 'https://example.org/broken', status: 500 } }
+";
+
+#[test]
+fn a_failed_flow_is_retried_from_its_failed_task_and_any_plan_runs_again() {
+    let served = served();
+    add(&served, BROKEN);
+    let start = "/api/v1/flows/shop/sell/1.0.0/start";
+    let started = served.post(start, &json!({"input": {"count": 4}, "labels": {"of": "ann"}}));
+    let failed = started.json()["id"].as_str().expect("an id").to_owned();
+    assert_eq!(served.ended(&failed)["result"], "error");
+
+    let retry = format!("/api/v1/plans/{failed}/retry");
+    served.post(&retry, &json!({"inputs": 1})).is_problem(422, "body-invalid");
+    served.post(&retry, &json!({"version": "9.9.9"})).is_problem(404, "flow-unknown");
+    let mended = BROKEN.replace("1.0.0", "1.1.0").replace(".mended | not", "'false'");
+    assert_eq!(add(&served, &mended).status, 201);
+    let body = json!({"version": "latest"});
+    let first = served.post(&retry, &body);
+    assert_eq!(first.status, 201, "{}", first.text);
+    let id = first.json()["id"].as_str().expect("an id").to_owned();
+    let plan = served.ended(&id);
+    assert_eq!((&plan["result"], &plan["labels"]["of"]), (&json!("success"), &json!("ann")));
+    assert_eq!(plan["labels"]["retry.of"], failed.as_str());
+    assert!(plan["output"].to_string().contains("\"count\":5"), "{plan}");
+    // Twice is once.
+    let again = served.post(&retry, &body);
+    assert_eq!((again.status, &again.json()["id"]), (200, &json!(id)));
+    served.post(&retry, &json!({})).is_problem(422, "key-reused");
+    served.post(&format!("/api/v1/plans/{id}/retry"), &json!({})).is_problem(409, "plan-state");
+
+    let path = format!("/api/v1/plans/{id}/again");
+    let key = [("idempotency-key", "k")];
+    let body = json!({"input": {"count": 9}});
+    let ran = served.send("POST", &path, &key, Some(&body));
+    assert_eq!(ran.status, 201, "{}", ran.text);
+    assert_eq!(served.send("POST", &path, &key, Some(&body)).json()["id"], ran.json()["id"]);
+    let plan = served.ended(ran.json()["id"].as_str().expect("an id"));
+    assert!(plan["output"].to_string().contains("\"count\":10"), "{plan}");
+    assert_eq!(plan["labels"]["again.of"], id.as_str());
+
+    // Of an action: a plan of the same one, and no retry of this kind.
+    let echo = served.start("echo", &json!({"text": "a"}));
+    served.ended(&echo);
+    let path = format!("/api/v1/plans/{echo}");
+    served.post(&format!("{path}/retry"), &json!({})).is_problem(409, "plan-state");
+    served
+        .post(&format!("{path}/again"), &json!({"version": "1"}))
+        .is_problem(422, "input-invalid");
+    let ran = served.post(&format!("{path}/again"), &json!({}));
+    assert_eq!(served.ended(ran.json()["id"].as_str().expect("an id"))["output"]["said"], "a");
+    served
+        .post("/api/v1/plans/0190a5c4-7b1e-7cc3-98c4-dc0c0c07398f/again", &json!({}))
+        .is_problem(404, "plan-unknown");
+}

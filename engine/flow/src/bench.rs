@@ -138,7 +138,13 @@ impl Bench {
         &self,
         hash: &str,
     ) -> Result<Arc<crate::Definition>, Fault> {
-        if let Ok(known) = self.definition(hash) {
+        Ok(Arc::clone(self.flow_later(hash).await?.definition()))
+    }
+
+    /// The same as the flow that it was read as.
+    pub(crate) async fn flow_later(&self, hash: &str) -> Result<Flow, Fault> {
+        let known = self.flows.lock().get(hash).cloned();
+        if let Some(known) = known {
             return Ok(known);
         }
         let missing = || Fault::configuration(format!("the definition {hash} is not in the store"));
@@ -148,8 +154,8 @@ impl Bench {
         let text =
             stored.bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(missing)?;
         let flow = load(&text, hash).map_err(Fault::configuration)?;
-        self.flows.lock().insert(hash.to_owned(), flow);
-        self.definition(hash)
+        self.flows.lock().insert(hash.to_owned(), flow.clone());
+        Ok(flow)
     }
 
     /// A definition by its name, of a version or of the latest one.

@@ -86,6 +86,9 @@ pub enum FlowError {
     /// The plan could not be made.
     #[error(transparent)]
     Trigger(#[from] turnwheel_engine::TriggerError),
+    /// The plan is not one that can be retried.
+    #[error("{0}")]
+    NotRetried(String),
     /// Its schedule was refused.
     #[error("{0}")]
     Schedule(String),
@@ -181,8 +184,8 @@ pub(crate) fn labels_of(flow: &Definition) -> [(String, String); 3] {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Flows {
-    world: World,
-    bench: Arc<Bench>,
+    pub(super) world: World,
+    pub(super) bench: Arc<Bench>,
 }
 
 impl Flows {

@@ -21,6 +21,7 @@ mod loops;
 mod model;
 mod pattern;
 mod read;
+mod retry;
 mod run;
 mod schema;
 mod scope;
@@ -38,5 +39,6 @@ pub use io::{
     ProcessResult, Program, PullPolicy, ScriptLanguage, HTTP_BODY_MAX, PROCESS_OUTPUT_MAX,
 };
 pub use life::LifeCycle;
+pub use retry::{in_place_of, RETRY_OF};
 pub use run::{FlowPlan, FlowStart, Outcome, TaskInput, TaskOutput};
 pub use text::{Problem, Problems};

@@ -19,6 +19,8 @@ export const operations = {
   start: "POST plans",
   plan: "GET plans/{plan}",
   order: "POST plans/{plan}/orders",
+  retry: "POST plans/{plan}/retry",
+  again: "POST plans/{plan}/again",
   graph: "GET plans/{plan}/graph",
   tree: "GET plans/{plan}/tree",
   timeline: "GET plans/{plan}/timeline",

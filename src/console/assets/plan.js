@@ -30,6 +30,12 @@ const ORDERS = {
   delay_until: "It is planned at another time; without a time at once.",
 };
 
+/** New plans in place of one that is over: the title, and what happens. */
+const RERUNS = {
+  retry: ["Retry from the failed task", "A new plan goes on with the task that failed. Tasks that were done are not done again.", "Input of the failed task, as JSON; empty for the data that it had"],
+  again: ["Run again", "A new plan runs all of it from its begin.", "Input, as JSON; empty for the input that it had"],
+};
+
 /** Orders that take something away are not the first choice. */
 const HARD = new Set(["cancel", "cancel_now", "halt", "fail", "revert"]);
 
@@ -74,6 +80,34 @@ export function plan(root, rest, _query, { signal, refresh }) {
     refresh();
   }
 
+  async function rerun(kind) {
+    const [title, text, hint] = RERUNS[kind];
+    const input = h("textarea", { name: "input", rows: 8, spellcheck: "false" });
+    const version = h("input", { name: "version", spellcheck: "false", placeholder: detail.labels["flow.version"] ?? "" });
+    if (kind === "again" && isFlow()) input.value = JSON.stringify(detail.input?.input ?? null, null, 2);
+    const given = input.value;
+    const fields = [h("p", {}, h("label", {}, hint, input)),
+      isFlow() && h("p", {}, h("label", {}, "Version of the flow, if it is to be another one ", version))];
+    const begun = await askFor(`${title}?`, text, title, fields, () => {
+      const body = {};
+      if (input.value.trim() && input.value !== given) body.input = JSON.parse(input.value);
+      if (version.value.trim()) body.version = version.value.trim();
+      return ask(kind, { at: { plan: id }, body, signal });
+    });
+    if (begun) location.hash = `#/plan/${begun.id}`;
+  }
+
+  function isFlow() {
+    return detail.action === "flow";
+  }
+
+  /** What can run in place of a plan that is over. */
+  function reruns() {
+    if (detail.state !== "stopped") return [];
+    const kinds = isFlow() && detail.result !== "success" ? ["retry", "again"] : ["again"];
+    return kinds.map((kind) => h("button", { class: "main", "data-key": `rerun-${kind}`, on: { click: () => rerun(kind) } }, `${RERUNS[kind][0]}…`));
+  }
+
   function drawHead() {
     const plan = detail;
     const counts = Object.entries(plan.steps);
@@ -89,7 +123,7 @@ export function plan(root, rest, _query, { signal, refresh }) {
       plan.is_reverting && h("p", { class: "why" }, "What was done is being taken back."),
       h("progress", { max: 1, value: plan.progress, "aria-label": "How far it is" }),
       h("p", { class: "buttons" }, [...plan.possible].sort((one, other) => HARD.has(one) - HARD.has(other)).map((order) =>
-        h("button", { class: HARD.has(order) ? "hard" : "main", "data-key": `order-${order}`, on: { click: () => give(order) } }, words(order)))),
+        h("button", { class: HARD.has(order) ? "hard" : "main", "data-key": `order-${order}`, on: { click: () => give(order) } }, words(order))), reruns()),
       facts([
         ["Action", plan.label !== plan.action && plan.action], ["Begun by", plan.by], ["Created", [clock(plan.created_at), " ", ago(plan.created_at)]],
         ["Took", between(plan.started_at, plan.ended_at)], ["Its code ran", plan.ran_ms ? span(plan.ran_ms) : null],
@@ -97,6 +131,7 @@ export function plan(root, rest, _query, { signal, refresh }) {
         ["Outcome", plan.outcome], ["Key", plan.key], ["Priority", plan.priority || null], ["Locks", plan.locks.join(", ")],
         ["Steps", all ? [number(all), " · ", counts.map(([name, count]) => [badge(name), ` ${number(count)} `])] : null],
         ["Labels", Object.entries(plan.labels).map(([name, value]) => [h("span", { class: "label" }, value ? `${name}=${value}` : name), " "])].map((v) => (Array.isArray(v) && v.length === 0 ? null : v)),
+        ["Retry of", plan.labels["retry.of"] && planLink(plan.labels["retry.of"])], ["Run again of", plan.labels["again.of"] && planLink(plan.labels["again.of"])],
         ["Not before", plan.delayed?.start_at && clock(plan.delayed.start_at)], ["Not after", plan.delayed?.start_before && clock(plan.delayed.start_before)],
         ["Held", plan.delayed?.is_frozen && "until somebody gives it a time"],
         ["After", after.length > 0 && after.slice(0, 50).map(([other, result]) => [planLink(other), " ", result ? badge(result) : "not over", " "])],

@@ -39,6 +39,7 @@ impl From<FlowError> for Problem {
             FlowError::Unable { .. } | FlowError::Schedule(_) => {
                 Self::new(Code::FlowInvalid, detail)
             }
+            FlowError::NotRetried(_) => Self::new(Code::PlanState, detail),
             FlowError::Store(error) => error.into(),
             FlowError::Plan(error) => error.into(),
             FlowError::Trigger(error) => error.into(),

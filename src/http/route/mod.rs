@@ -1,6 +1,7 @@
 //! The operations of the API, by subject.
 
 pub(super) mod actions;
+pub(super) mod again;
 pub(super) mod bulk;
 pub(super) mod callbacks;
 pub(super) mod cloudevents;

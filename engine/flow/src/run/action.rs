@@ -105,7 +105,9 @@ impl RunAsync for FlowPlan {
         };
         let is_fresh = step.output.cursor.is_none() && step.output.outcome.is_none();
         if let Some(from) = step.input.from.clone().filter(|_| is_fresh) {
-            step.output.cursor = Some(*from);
+            // Of a retry the time begins anew.
+            let began = if from.began == 0 { step.now().0 } else { from.began };
+            step.output.cursor = Some(super::state::Cursor { began, ..*from });
         }
         let next = run(&self.bench, step, &definition, None, &input).await?;
         if let Some(from) = step.output.cursor.clone().filter(|_| next == Next::Done) {

@@ -28,5 +28,5 @@ mod unclear;
 pub use action::FlowPlan;
 pub(crate) use action::{FlowEffect, FlowTask};
 pub(crate) use starter::{FlowStarter, STARTS};
-pub(crate) use state::Notice;
+pub(crate) use state::{Cursor, Notice};
 pub use state::{FlowStart, Outcome, TaskInput, TaskOutput};

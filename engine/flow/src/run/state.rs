@@ -21,7 +21,7 @@ pub struct FlowStart {
     /// Its input.
     pub input: Value,
     /// End of the previous run, if the plan has [continued as
-    /// new](turnwheel_engine::StepContext::continue_as_new).
+    /// new](turnwheel_engine::StepContext::continue_as_new), or is the retry of a failed one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) from: Option<Box<Cursor>>,
 }

@@ -16,6 +16,7 @@ mod loops;
 mod malformed;
 mod namespaces;
 mod problems;
+mod retries;
 mod starts;
 mod tasks;
 mod time;
