@@ -14,6 +14,9 @@ pub(crate) fn host_io(settings: &Settings) -> HostIo {
     };
     let mut options = IoOptions::default();
     options.secrets = settings.text("io.secrets").map(PathBuf::from);
+    // A file that cannot be read is a problem of the settings, which were checked.
+    let sinks = settings.text("flows.sinks").and_then(|file| settings::sinks(file).ok());
+    options.sinks = sinks.unwrap_or_default();
     options.allow_shell = settings.flag("io.allow-shell");
     let engine = settings.text("io.container-engine").filter(|engine| !engine.is_empty());
     options.container_engine = engine.map(str::to_owned);

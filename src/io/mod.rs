@@ -10,6 +10,7 @@
 //! | `container` | containers, by the command line of an engine |
 //! | `process` | commands, each in a group that is ended together; `guard` ends it after this process |
 //! | `file` | files, regular ones only; `scarce` waits for free descriptors |
+//! | `sink` | where events of flows are delivered to, and their signature |
 //! | `secrets` | secrets, from the environment or a folder |
 
 #[cfg(unix)]
@@ -31,6 +32,7 @@ mod process;
 mod process;
 mod scarce;
 mod secrets;
+mod sink;
 mod target;
 
 use std::fmt;
@@ -49,6 +51,7 @@ use turnwheel_flow::{
 pub use network::Network;
 pub use options::IoOptions;
 pub use secrets::KeptSecrets;
+pub use sink::Sink;
 
 /// Interval of checks whether commands have ended.
 const LOOK: Duration = Duration::from_millis(5);
@@ -224,6 +227,21 @@ impl Io for HostIo {
             return Err(IoError::new(IoErrorKind::TooLarge, message));
         }
         Ok(bytes)
+    }
+
+    fn sinks(&self, kind: &str) -> Vec<String> {
+        let sinks = self.inner.options.sinks.iter();
+        sinks.filter(|sink| sink.wants(kind)).map(|sink| sink.name.clone()).collect()
+    }
+
+    fn deliver(&self, sink: &str, event: &Value, call: &IoCall<'_>) -> Result<(), IoError> {
+        let found = self.inner.options.sinks.iter().find(|known| known.name == sink);
+        let found = found.ok_or_else(|| {
+            let message = format!("there is no sink «{sink}» in the file of flows.sinks any more");
+            IoError::new(IoErrorKind::NotFound, message)
+        })?;
+        let secret = self.secret(&found.secret())?;
+        found.taken(&self.http(&found.request(event, call.key, secret.as_ref()), call)?)
     }
 
     fn namespace_tasks_max(&self) -> u32 {

@@ -8,6 +8,7 @@ use turnwheel_flow::{HTTP_BODY_MAX, PROCESS_OUTPUT_MAX};
 
 use super::network::Network;
 use super::secrets::KeptSecrets;
+use super::sink::Sink;
 
 /// Permissions and limits of flows. Every value has a default.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct IoOptions {
     pub secrets: Option<PathBuf>,
     /// Secrets that are in this process and not in its environment any more.
     pub kept_secrets: KeptSecrets,
+    /// Where events that flows emit, and life-cycle events, are delivered to.
+    pub sinks: Vec<Sink>,
     /// Whether commands, scripts and containers may be run, and files of this host read.
     pub allow_shell: bool,
     /// The command line of the engine of containers, a name or a path; `none` if there are to be no
@@ -54,6 +57,7 @@ impl Default for IoOptions {
         Self {
             secrets: None,
             kept_secrets: KeptSecrets::default(),
+            sinks: Vec::new(),
             allow_shell: true,
             container_engine: None,
             environment: variables.map(str::to_owned).to_vec(),

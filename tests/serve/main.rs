@@ -7,5 +7,6 @@ mod serve_common;
 mod access;
 mod full;
 mod restart;
+mod sinks;
 mod trouble;
 mod verbs;

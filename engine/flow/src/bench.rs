@@ -19,6 +19,7 @@ use crate::io::Io;
 use crate::loops::Loops;
 use crate::model::Start;
 use crate::run::FlowPlan;
+use crate::sink;
 
 /// State shared by the actions of flows.
 pub(crate) struct Bench {
@@ -213,6 +214,13 @@ impl Bench {
         let options = labelled(flow, options);
         world.trigger_with::<FlowPlan>(options, flow.start(input)).await?;
         Ok(())
+    }
+
+    /// Publishes an event of a flow, here and to the sinks.
+    pub(crate) async fn emit(&self, event: CloudEvent) -> Result<(), FlowError> {
+        let world = self.world().ok_or(FlowError::NoFlows)?;
+        sink::send(self, &world, &event).await?;
+        self.bus.publish(self, &world, event).await.map(drop)
     }
 
     pub(crate) async fn publish(&self, event: CloudEvent) -> Result<Published, FlowError> {

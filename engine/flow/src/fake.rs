@@ -36,6 +36,7 @@ pub struct FakeIo {
     container: Option<Arc<OnContainer>>,
     resources: HashMap<String, Vec<u8>>,
     secrets: HashMap<String, Value>,
+    sinks: Vec<String>,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
@@ -107,6 +108,13 @@ impl FakeIo {
         self
     }
 
+    /// A sink that gets all events; its deliveries are HTTP requests to its name.
+    #[must_use]
+    pub fn sink(mut self, name: &str) -> Self {
+        self.sinks.push(name.to_owned());
+        self
+    }
+
     /// The calls so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().clone()
@@ -118,6 +126,25 @@ fn nobody(what: &str) -> IoError {
 }
 
 impl Io for FakeIo {
+    fn sinks(&self, _: &str) -> Vec<String> {
+        self.sinks.clone()
+    }
+
+    fn deliver(&self, sink: &str, event: &Value, call: &IoCall<'_>) -> Result<(), IoError> {
+        let request = HttpRequest {
+            method: "POST".to_owned(),
+            uri: sink.to_owned(),
+            headers: Vec::new(),
+            body: Some(event.to_string().into_bytes()),
+            follows_redirects: false,
+            digest: None,
+        };
+        match self.http(&request, call)?.status {
+            200..=299 => Ok(()),
+            status => Err(nobody(&format!("the sink ({status})"))),
+        }
+    }
+
     fn http(&self, request: &HttpRequest, call: &IoCall<'_>) -> Result<HttpResponse, IoError> {
         self.asked.lock().push(Asked::Http(request.clone(), call.key.to_owned()));
         self.http.as_ref().map_or_else(|| Err(nobody(&request.uri)), |answer| answer(request))

@@ -21,6 +21,7 @@ use crate::fault::Fault;
 use crate::io::Io;
 use crate::model::Start;
 use crate::run::{FlowEffect, FlowPlan, FlowStart, FlowStarter, FlowTask, TaskOutput};
+use crate::sink::Delivery;
 use crate::text::Problem;
 
 /// The name under which definitions are among the states of entities.
@@ -115,6 +116,7 @@ impl WithFlows for WorldBuilder {
             .action(FlowPlan { bench: with(&bench) })
             .action(FlowTask { bench: with(&bench) })
             .action(FlowStarter { bench: with(&bench) })
+            .action(Delivery { bench: with(&bench) })
             .action(FlowEffect { bench })
     }
 }

@@ -85,6 +85,23 @@ pub trait Io: Send + Sync + fmt::Debug + 'static {
         NAMESPACE_TASKS_MAX
     }
 
+    /// The names of the sinks that want events of a type: what flows emit, and life-cycle events. There are
+    /// none by default.
+    fn sinks(&self, kind: &str) -> Vec<String> {
+        let _unused = kind;
+        Vec::new()
+    }
+
+    /// Delivers an event to a sink, in structured mode.
+    ///
+    /// # Errors
+    ///
+    /// The sink has not taken it. Errors of the kinds `NotFound`, `Forbidden` and `Unsupported` are final.
+    fn deliver(&self, sink: &str, event: &Value, call: &IoCall<'_>) -> Result<(), IoError> {
+        let _unused = (event, call);
+        Err(IoError::new(IoErrorKind::NotFound, format!("there is no sink «{sink}»")))
+    }
+
     /// Reads a resource that is no HTTP one, such as `file:///etc/flows/script.py`.
     ///
     /// # Errors

@@ -25,6 +25,7 @@ mod retry;
 mod run;
 mod schema;
 mod scope;
+mod sink;
 mod text;
 
 pub use bus::Published;

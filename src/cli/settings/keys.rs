@@ -21,6 +21,8 @@ pub(crate) enum Kind {
     Several(&'static [&'static str]),
     /// Ports, comma-separated, as `443` or `8000-8999`; `*` for all.
     Ports,
+    /// A file of sinks.
+    Sinks,
     /// One of these.
     Choice(&'static [&'static str]),
 }
@@ -142,6 +144,12 @@ pub(crate) const KEYS: &[Key] = &[
         Kind::Flag,
         "false",
         "whether serve publishes what happens to flows, as events that other flows can listen for",
+    ),
+    key(
+        "flows.sinks",
+        Kind::Sinks,
+        "",
+        "a file of sinks, to which events of flows are delivered: name, address and types in a line",
     ),
     key(
         "flows.tasks-max",
@@ -296,6 +304,7 @@ pub(crate) fn problem(key: &Key, value: &str) -> Option<String> {
         Kind::Ports => ports(value)
             .is_none()
             .then(|| "must be ports, such as 443,8000-8999, or * for all".to_owned()),
+        Kind::Sinks => sinks(value).err(),
         Kind::Choice(all) => {
             (!all.contains(&value)).then(|| format!("must be one of {}", all.join(", ")))
         }
@@ -321,6 +330,13 @@ pub(crate) fn ports(text: &str) -> Option<Vec<(u16, u16)>> {
         (from <= to).then_some((from, to))
     };
     text.split(',').map(part).collect()
+}
+
+/// The sinks of a file.
+pub(crate) fn sinks(file: &str) -> Result<Vec<turnwheel::io::Sink>, String> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| format!("names {file}, which cannot be read: {error}"))?;
+    turnwheel::io::Sink::read_all(&text).map_err(|problem| format!("names {file}: {problem}"))
 }
 
 /// A number of bytes.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use turnwheel::engine::SqliteSync;
 
-pub(crate) use keys::{bytes, ports, Key, KEYS, SECRET_VARIABLES};
+pub(crate) use keys::{bytes, ports, sinks, Key, KEYS, SECRET_VARIABLES};
 
 use super::exit::Exit;
 use super::hidden;

@@ -311,7 +311,7 @@ async fn run<A: Action<Output = TaskOutput>>(
         bench.loops.keep(step.plan_id(), step.step_id(), items);
     }
     if let Some(event) = asks.publish.clone() {
-        bench.publish(event).await.map_err(|error| ActionError::new("publish", error))?;
+        bench.emit(event).await.map_err(|error| ActionError::new("publish", error))?;
     }
     match ended {
         Turn::Done(outcome) => {
