@@ -116,7 +116,12 @@ pub(super) async fn guard(State(api): State<Api>, mut request: Request, next: Ne
             return problem.into_response();
         }
     }
-    if let Err(seconds) = api.rates().take(&principal.name) {
+    // Without tokens the name is what the request says: another one must not be another bucket.
+    let rated = match &api.options().access {
+        Access::Loopback => "local",
+        Access::Host | Access::Tokens(_) => &*principal.name,
+    };
+    if let Err(seconds) = api.rates().take(rated) {
         let detail = format!("«{}» asks too often: wait {seconds} s", principal.name);
         let problem = Problem::new(Code::TooManyRequests, detail).again_after(seconds);
         return problem.into_response();

@@ -165,6 +165,9 @@ fn whoever_asks_too_often_is_told_when_to_come_back() {
     let refused = served.get("/api/v1/queues");
     refused.is_problem(429, "too-many-requests");
     assert_eq!(refused.header("retry-after"), "1");
+    // Another name is not another rate: a request says it itself.
+    let eva = [("x-turnwheel-by", "eva")];
+    served.send("GET", "/api/v1/queues", &eva, None).is_problem(429, "too-many-requests");
     assert_eq!(served.get("/health").status, 200);
 }
 
