@@ -48,6 +48,9 @@ pub(crate) enum Verb {
     Timers(TimersArgs),
     /// Processor time and wake-ups a second with many idle tasks and nothing due.
     Idle(IdleArgs),
+    /// Faults against a server under load: is a start lost or doubled, and does health answer?
+    #[cfg(target_os = "linux")]
+    Abuse(AbuseArgs),
     /// Two files of rows, figure by figure.
     Diff(DiffArgs),
     /// One process of a comparison; `compare` starts it.
@@ -251,6 +254,29 @@ pub(crate) struct IdleArgs {
     pub(crate) tasks: u64,
     /// How long to watch
     #[arg(long, value_name = "S", default_value_t = 5)]
+    pub(crate) seconds: u64,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// Rows of `abuse`: starts that were accepted and refused; accepted ones that are not there, are there
+/// twice, or have not ended well after a last `kill -9` and a start; answers of `/health`, each on a
+/// connection of its own, their 99th percentile and the slowest in milliseconds, how many took more
+/// than 100 ms, and how many never came. Linux only; the server is the binary `turnwheel` beside this
+/// one, and listens on the loopback address.
+///
+/// Cases: kill (kill -9), term (SIGTERM), disk (a small full disk in a namespace; without namespaces a limit
+/// of file sizes, which is said), descriptors (more silent connections than open files), slow (heads and
+/// bodies that drip, readers that never read), bombs (expressions without an end).
+///
+/// An accepted start that is lost or doubled, or a health without an answer, is an error exit.
+#[derive(Debug, Args)]
+pub(crate) struct AbuseArgs {
+    /// Cases, separated by commas [default: all]
+    #[arg(long, value_name = "C", value_delimiter = ',')]
+    pub(crate) case: Vec<String>,
+    /// Seconds of each case
+    #[arg(long, value_name = "S", default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub(crate) seconds: u64,
     #[command(flatten)]
     pub(crate) output: Output,

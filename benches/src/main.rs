@@ -2,6 +2,8 @@
 
 #![expect(clippy::print_stdout, reason = "a command-line program")]
 
+#[cfg(target_os = "linux")]
+mod abuse;
 mod alloc;
 mod cli;
 mod compare;
@@ -14,6 +16,9 @@ mod load;
 mod process;
 mod report;
 mod savina;
+#[cfg(target_os = "linux")]
+#[path = "../../tests/serve_common/mod.rs"]
+mod serve_common;
 mod timers;
 
 use std::process::ExitCode;
@@ -124,6 +129,14 @@ fn run(verb: Verb) -> Result<(), BenchError> {
             let rows = idle::run(args.tasks, args.seconds, &bar)?;
             bar.finish_and_clear();
             report::emit(&rows, args.output.json.as_deref())
+        }
+        #[cfg(target_os = "linux")]
+        Verb::Abuse(args) => {
+            let bar = progress();
+            let rows = abuse::run(&args.case, args.seconds, &bar)?;
+            bar.finish_and_clear();
+            report::emit(&rows, args.output.json.as_deref())?;
+            abuse::judge(&rows)
         }
         Verb::Diff(args) => {
             print!("{}", report::diff(&args.old, &args.new)?);

@@ -1,6 +1,9 @@
 //! `turnwheel serve` as a process of its own, and a client of few words.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+#[cfg(target_os = "linux")]
+pub(crate) mod disk;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -11,6 +14,15 @@ use serde_json::{json, Value};
 
 /// How long a test waits for an answer: long, because many tests share the machine.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The binary: that of these tests, else the one beside this program.
+pub(crate) fn binary() -> PathBuf {
+    let beside = || {
+        let own = std::env::current_exe().expect("this program has a path");
+        own.with_file_name("turnwheel")
+    };
+    option_env!("CARGO_BIN_EXE_turnwheel").map_or_else(beside, PathBuf::from)
+}
 
 /// A folder for a store and what else a server needs.
 pub(crate) struct Place(tempfile::TempDir);
@@ -36,7 +48,7 @@ impl Place {
 
     /// The binary in this folder, without settings of whoever runs the tests.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        self.of(Command::new(env!("CARGO_BIN_EXE_turnwheel")), arguments)
+        self.of(Command::new(binary()), arguments)
     }
 
     fn of(&self, mut command: Command, arguments: &[&str]) -> Command {
@@ -80,14 +92,14 @@ impl Place {
 
     /// The same, with variables of the environment.
     pub(crate) fn serve_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Serve {
-        self.begin(Command::new(env!("CARGO_BIN_EXE_turnwheel")), arguments, variables)
+        self.begin(Command::new(binary()), arguments, variables)
     }
 
     /// The same, with at most so many open files.
     pub(crate) fn serve_within(&self, files: u32, arguments: &[&str]) -> Serve {
         let mut command = Command::new("sh");
         let script = format!("ulimit -n {files} && exec \"$0\" \"$@\"");
-        command.args(["-c", &script, env!("CARGO_BIN_EXE_turnwheel")]);
+        command.args(["-c", &script]).arg(binary());
         self.begin(command, arguments, &[])
     }
 
