@@ -9,6 +9,7 @@ mod both;
 mod client;
 mod console;
 mod flows;
+mod fuzz;
 mod hostile;
 mod live;
 mod openapi;
