@@ -41,7 +41,7 @@ fn fuzz(what: &str, mut attempt: impl FnMut(&mut Seeded)) {
         drop(told);
         seed += 1;
     }
-    println!("{what}: {} inputs from seed {first}", seed - first);
+    eprintln!("{what}: {} inputs from seed {first}", seed - first);
 }
 
 /// Prints where it was when a test panics.
