@@ -110,6 +110,45 @@ fn a_step_gets_its_event_from_the_browser() {
     page.is_sound();
 }
 
+const BROKEN: &str = "document: { dsl: '1.0.3', namespace: shop, name: sell, version: '1.0.0' }
+do:
+  - first: { set: { mended: false, count: '${ .count + 1 }' } }
+  - second:
+      if: .mended | not
+      raise: { error: { type: 'https://example.org/broken', status: 500, title: 'It is broken' } }
+";
+
+#[test]
+fn a_failed_flow_is_retried_from_its_failed_task_and_runs_again() {
+    let (_browser, mut page, served) = console("retry");
+    page.open(&served.page("add-flow"));
+    page.write("#source", BROKEN);
+    page.see("text:can be saved: it has 2 tasks");
+    page.click("button:Save as a new version");
+    page.click("button:Start…");
+    page.write("dialog textarea", "{\"count\": 1}");
+    page.click("dialog button.main");
+    page.see(".head .s-error");
+    page.click("button:Retry from the failed task…");
+    page.write("dialog textarea", "{ broken");
+    page.click("dialog button.main");
+    page.see("text:That is no JSON");
+    page.shot("retry");
+    page.write("dialog textarea", "{\"mended\": true}");
+    page.click("dialog button.main");
+    page.see(".head .s-success");
+    page.see("text:Retry of");
+    page.see_no("button:Retry from the failed task…");
+    page.click("button:Run again…");
+    // Its input is there to be changed.
+    page.wait("document.querySelector('dialog textarea').value.includes('\"count\": 1')");
+    page.click("dialog button.main");
+    page.see(".head .s-error");
+    page.see("text:Run again of");
+    page.shot("again");
+    page.is_sound();
+}
+
 #[test]
 fn failed_steps_are_skipped_retried_and_mended() {
     let (_browser, mut page, served) = console("failed");
