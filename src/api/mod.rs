@@ -37,7 +37,7 @@ pub use schedule::{
     Backfill, BackfillDone, CatchUpSpec, LaunchInfo, OverlapSpec, PauseInfo, ScheduleInfo,
     SchedulePage, SchedulePause, ScheduleSpec, ScheduleSpecInfo, ScheduleTimes, TimingSpec,
 };
-pub use start::{Rerun, Start, Started, AGAIN_OF};
+pub use start::{Rerun, Start, Started};
 pub use step::{ErrorInfo, EventDone, EventFor, HeartbeatFor, StepInfo, StepPage};
 pub use work::{
     Callback, Lease, Leased, Task, TaskComplete, TaskDone, TaskFail, TaskHeartbeat, TaskHeld,

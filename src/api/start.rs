@@ -50,9 +50,6 @@ pub struct Started {
     pub is_repeated: bool,
 }
 
-/// The label of a plan that runs another one again: the id of that.
-pub const AGAIN_OF: &str = "again.of";
-
 /// A plan that is to be run in place of another one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]

@@ -1,11 +1,11 @@
 //! `turnwheel again`, and `turnwheel retry` of flows that have failed: a new plan in place of another.
 
 use serde_json::{json, Map, Value};
-use turnwheel::api::{Rerun, AGAIN_OF};
+use turnwheel::api::Rerun;
 use turnwheel::engine::{
     Action, PlanHandle, PlanId, PlanView, TriggerError, TriggerOptions, World,
 };
-use turnwheel::flow::{in_place_of, Flow, FlowError, FlowPlan, FlowStart, Flows};
+use turnwheel::flow::{in_place_of, Flow, FlowError, FlowPlan, FlowStart, Flows, AGAIN_OF};
 use turnwheel::runtime::completion::block_on;
 
 use super::event::read_json;

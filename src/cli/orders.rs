@@ -218,7 +218,14 @@ fn interrupted_flow(settings: &Settings, arguments: &Resume) -> Result<Option<Pl
     let mut view = place.view()?;
     let plan = plan.find(&mut view)?;
     let seen = view.plan(plan)?;
-    let is_flow = seen.created.action == FlowPlan::NAME && seen.state != PlanState::Stopped;
+    let is_flow = seen.created.action == FlowPlan::NAME;
+    if is_flow && seen.state == PlanState::Stopped {
+        let message = format!("plan {plan} is over, and there is nothing to resume");
+        return Err(Exit::failed(message).advice(format!(
+            "turnwheel retry {plan} starts a failed flow from its failed task, turnwheel again \
+             {plan} runs it from its begin"
+        )));
+    }
     Ok((is_flow && !place.is_served()?).then_some(plan))
 }
 

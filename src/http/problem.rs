@@ -117,11 +117,17 @@ impl From<TriggerError> for Problem {
                 Self::new(Code::PlanNotPlanned, detail).of_plan(plan)
             }
             TriggerError::Exists(plan) => Self::new(Code::PlanExists, detail).of_plan(plan),
-            TriggerError::KeyReused { plan, differs, .. } => {
-                let detail = format!(
-                    "the idempotency key has begun plan {plan} with {differs}: take a new key for a \
-                     new plan"
-                );
+            TriggerError::KeyReused { plan, differs, key } => {
+                let detail = match key.strip_prefix("retry:") {
+                    Some(failed) => format!(
+                        "plan {failed} was retried already, in another way, as plan {plan}: retry \
+                         that plan"
+                    ),
+                    None => format!(
+                        "the idempotency key has begun plan {plan} with {differs}: take a new key \
+                         for a new plan"
+                    ),
+                };
                 Self::new(Code::KeyReused, detail).of_plan(plan)
             }
             TriggerError::Store(error) => error.into(),

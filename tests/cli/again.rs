@@ -1,6 +1,6 @@
 //! A failed flow goes on from its failed task, and a flow runs once more: in a process of its own.
 
-use serde_json::json;
+use serde_json::{json, Value};
 
 use crate::cli_common::Folder;
 
@@ -25,10 +25,7 @@ fn a_failed_flow_goes_on_from_its_failed_task() {
     // The input of the failed task is mended.
     let input = r#"{"mended": true, "count": 7}"#;
     let text = folder.ok(&["retry", &failed, "--input", input, "--quiet"]);
-    assert_eq!(
-        text.parse::<serde_json::Value>().expect("JSON"),
-        json!({"mended": true, "count": 7})
-    );
+    assert_eq!(text.parse::<Value>().expect("JSON"), json!({"mended": true, "count": 7}));
     let shown = folder.json(&["show", "last", "--json"]);
     assert_eq!(shown["labels"]["retry.of"], failed.as_str());
     // The same once more is the same plan; in another way it is refused.
@@ -36,6 +33,7 @@ fn a_failed_flow_goes_on_from_its_failed_task() {
     folder.run(&["retry", &failed]).fails(1, &["was retried already"]);
     assert_eq!(folder.json(&["list", "--json"])["plans"].as_array().map(Vec::len), Some(2));
     folder.run(&["retry", "last"]).fails(1, &["has succeeded", "turnwheel again"]);
+    folder.run(&["resume", "last"]).fails(1, &["is over", "turnwheel retry"]);
 }
 
 #[test]
@@ -55,6 +53,7 @@ fn a_repaired_version_goes_on_and_a_flow_runs_again_with_another_input() {
 
     let text = folder.ok(&["again", "last", "--quiet"]);
     assert!(text.contains("\"count\": 2"), "from its begin, with the same input: {text}");
+    assert_eq!(folder.json(&["show", "last", "--json"])["labels"]["retry.of"], Value::Null);
     let text = folder.ok(&["again", "last", "--input", r#"{"count": 5}"#, "--quiet"]);
     assert!(text.contains("\"count\": 6"), "{text}");
     folder.run(&["again", &failed, "--quiet"]).fails(1, &["It is broken"]);

@@ -193,7 +193,11 @@ fn a_failed_flow_is_retried_from_its_failed_task_and_any_plan_runs_again() {
     // Twice is once.
     let again = served.post(&retry, &body);
     assert_eq!((again.status, &again.json()["id"]), (200, &json!(id)));
-    served.post(&retry, &json!({})).is_problem(422, "key-reused");
+    let other = served.post(&retry, &json!({})).is_problem(422, "key-reused");
+    assert!(
+        other["detail"].as_str().is_some_and(|it| it.contains("was retried already")),
+        "{other}"
+    );
     served.post(&format!("/api/v1/plans/{id}/retry"), &json!({})).is_problem(409, "plan-state");
 
     let path = format!("/api/v1/plans/{id}/again");

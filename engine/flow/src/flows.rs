@@ -144,7 +144,13 @@ impl Flow {
     /// The input of the plan that a start of this flow is: for triggers and schedules that say more than
     /// [`Flows::start_with`].
     pub fn start(&self, input: Value) -> FlowStart {
-        FlowStart { definition: self.hash().to_owned(), flow: self.id(), input, from: None }
+        FlowStart {
+            definition: self.hash().to_owned(),
+            flow: self.id(),
+            input,
+            from: None,
+            within: Vec::new(),
+        }
     }
 }
 

@@ -40,6 +40,6 @@ pub use io::{
     ProcessResult, Program, PullPolicy, ScriptLanguage, HTTP_BODY_MAX, PROCESS_OUTPUT_MAX,
 };
 pub use life::LifeCycle;
-pub use retry::{in_place_of, RETRY_OF};
+pub use retry::{in_place_of, AGAIN_OF, RETRY_OF};
 pub use run::{FlowPlan, FlowStart, Outcome, TaskInput, TaskOutput};
 pub use text::{Problem, Problems};

@@ -1,22 +1,27 @@
 //! Retry of a failed run from its failed task.
 //!
-//! The retry is a plan of its own: the failed one stays as it is, with its history. It begins in the
-//! main list at the task that failed, with the data and the context that this task had. A failed task
-//! inside of another one is tried again with the task of the main list that has it.
+//! The retry is a plan of its own: the failed one stays as it is, with its history. It begins at the task
+//! that failed, with the data and the context that this task had, also inside of `do`, `for` and `try`.
+//! A `fork`, a function, a `listen` with `foreach` and a handler (`catch.do`) begin anew.
 
 use serde_json::Value;
 use turnwheel_engine::action::Action;
 use turnwheel_engine::plan::{ActionData, PlanState};
-use turnwheel_engine::{internal, Named, Payload, PlanView, TriggerError, TriggerOptions};
+use turnwheel_engine::{
+    internal, ActionId, Named, Payload, PlanView, TriggerError, TriggerOptions,
+};
 
 use crate::definition::Flow;
 use crate::flows::{labelled, result, FlowError, Flows};
-use crate::model::Directive;
+use crate::model::{Block, Directive, Kind, TaskId};
 use crate::run::{Cursor, FlowPlan, FlowStart, TaskInput, TaskOutput};
 use crate::Definition;
 
 /// The label of a retry: the plan that failed.
 pub const RETRY_OF: &str = "retry.of";
+
+/// The label of a plan that runs another one again from its begin: the id of that.
+pub const AGAIN_OF: &str = "again.of";
 
 impl Flows {
     /// Starts a failed run anew from its failed task, as a new plan with the label [`RETRY_OF`]. Tasks
@@ -82,10 +87,11 @@ impl Flows {
     }
 }
 
-/// Adds the labels and the priority of a plan to the options of one that is run in its place; the
-/// labels of its flow are left out.
+/// Adds the labels and the priority of a plan to the options of one that is run in its place. Labels
+/// of its flow, and those that name the plan before it, are left out.
 pub fn in_place_of(before: &PlanView, options: TriggerOptions) -> TriggerOptions {
-    let labels = before.labels.iter().filter(|(name, _)| !name.starts_with("flow."));
+    let is_own = |name: &str| ["flow.", RETRY_OF, AGAIN_OF].iter().any(|it| name.starts_with(it));
+    let labels = before.labels.iter().filter(|(name, _)| !is_own(name));
     let options = options.priority(before.created.priority);
     labels.fold(options, |options, (name, value)| options.label(name, value))
 }
@@ -115,61 +121,118 @@ fn start_from(
         ));
     }
     let (old, new) = (before.definition(), flow.definition());
-    let from = match last_task(failed, old) {
-        Some((action, task)) => Some(cursor_at(action, task, old, new, flow)?),
+    let places = Places { failed, old, new, flow };
+    let mut from = places.find()?;
+    if from.is_empty() && new.hash == old.hash {
         // No task of this run has begun; it may be one that another run of the plan has handed on.
-        None if new.hash == old.hash => begun.from.as_deref().cloned(),
-        None => None,
-    };
-    let from = match (from, input) {
-        (Some(from), Some(input)) => Some(Cursor { value: input, ..from }),
+        from = begun.from.as_deref().cloned().into_iter().chain(begun.within.clone()).collect();
+    }
+    match (from.last_mut(), input) {
+        (Some(last), Some(input)) => last.value = input,
         (None, Some(input)) => return Ok(flow.start(input)),
-        (from, None) => from,
-    };
-    Ok(FlowStart { from: from.map(Box::new), ..flow.start(begun.input.clone()) })
+        (_, None) => {}
+    }
+    let mut from = from.into_iter();
+    let first = from.next().map(Box::new);
+    Ok(FlowStart { from: first, within: from.collect(), ..flow.start(begun.input.clone()) })
 }
 
-/// The task of the main list that was asked for last.
-fn last_task<'a>(failed: &'a PlanView, flow: &Definition) -> Option<(&'a ActionData, TaskInput)> {
-    failed.actions.iter().skip(1).rev().find_map(|action| {
-        if ![internal::TASK, internal::EFFECT].contains(&action.name.as_str()) {
-            return None;
+/// The places at which a retry goes on.
+struct Places<'a> {
+    failed: &'a PlanView,
+    /// The definition of the failed run, and that of the retry.
+    old: &'a Definition,
+    new: &'a Definition,
+    flow: &'a Flow,
+}
+
+impl Places<'_> {
+    /// The place in the main list, and in each list inside of it that has the failed task.
+    fn find(&self) -> Result<Vec<Cursor>, FlowError> {
+        let mut places = Vec::new();
+        let root = self.failed.actions.first().map(|root| root.id);
+        let (mut parent, mut lists) = (root, Some((&self.old.main, &self.new.main)));
+        while let Some(((old, new), of)) = lists.take().zip(parent) {
+            let Some((action, input)) = self.last_of(of, old) else { break };
+            // Parts of a task that is extended are asked for by another step.
+            let is_extended = input.is_extended;
+            let (place, failed) = self.place(action, input, new)?;
+            places.push(place);
+            if let Some((id, other)) = failed.filter(|_| !is_extended) {
+                parent = Some(action.id);
+                lists = inner(&self.old.task(id).kind).zip(inner(&self.new.task(other).kind));
+            }
         }
-        let input: TaskInput = action.input.read().ok()?;
-        let is_main = |id: &usize| flow.task(*id).pointer == input.at;
-        let is_of_list = input.depth <= 1 && flow.main.iter().any(is_main);
-        is_of_list.then_some((action, input))
-    })
+        Ok(places)
+    }
+
+    /// The task of a list that was asked for last, by this action.
+    fn last_of(&self, parent: ActionId, list: &Block) -> Option<(&ActionData, TaskInput)> {
+        self.failed.actions.iter().rev().find_map(|action| {
+            let is_task = [internal::TASK, internal::EFFECT].contains(&action.name.as_str());
+            if !is_task || action.parent != Some(parent) {
+                return None;
+            }
+            let input: TaskInput = action.input.read().ok()?;
+            let is_of_list = list.iter().any(|id| self.old.task(*id).pointer == input.at);
+            is_of_list.then_some((action, input))
+        })
+    }
+
+    /// The place of a task in a list of the definition that goes on, with the data before it; and the
+    /// task in both definitions, if it has failed.
+    fn place(
+        &self,
+        action: &ActionData,
+        task: TaskInput,
+        list: &Block,
+    ) -> Result<(Cursor, Option<(TaskId, TaskId)>), FlowError> {
+        let id = self.old.by_pointer.get(&task.at).copied();
+        let name = id.map(|id| self.old.task(id).name.clone()).unwrap_or_default();
+        let place_of = |name: &str| list.iter().position(|id| self.new.task(*id).name == name);
+        let Some(index) = place_of(&name) else {
+            return refused(format!(
+                "the task «{name}», which failed, is not in the same list of {}: keep its name, or run \
+                 the flow again from its begin",
+                self.flow.id()
+            ));
+        };
+        let round = self.round_of(action, &task);
+        let context = Some(task.context).filter(|context| !context.is_null());
+        let at_task = Cursor { index, round, value: task.raw, context, ..Cursor::default() };
+        let outcome = action.output.read::<TaskOutput>().ok().and_then(|output| output.outcome);
+        let Some(done) = outcome.filter(|outcome| outcome.fault.is_none()) else {
+            return Ok((at_task, id.map(|id| (id, list[index]))));
+        };
+        // The last task is done: the flow failed after it.
+        let index = match &done.then {
+            Directive::Continue => index + 1,
+            Directive::Exit | Directive::End => list.len(),
+            Directive::To(name) => place_of(name).unwrap_or(list.len()),
+        };
+        let context = done.context.or(at_task.context);
+        Ok((Cursor { index, round, value: done.output, context, ..Cursor::default() }, None))
+    }
+
+    /// The round of the loop that has asked for a task, if one has.
+    fn round_of(&self, action: &ActionData, task: &TaskInput) -> u32 {
+        let asker = action.parent.map(|parent| self.failed.action(parent));
+        let asker = asker.and_then(|asker| asker.input.read::<TaskInput>().ok());
+        let asker = asker.and_then(|asker| self.old.by_pointer.get(&asker.at).copied());
+        let round = match asker.map(|id| &self.old.task(id).kind) {
+            Some(Kind::For(it)) => task.vars.get(&it.at).and_then(Value::as_u64),
+            _ => None,
+        };
+        round.and_then(|round| u32::try_from(round).ok()).unwrap_or_default()
+    }
 }
 
-/// The place of a task in the definition that goes on, with the data before it.
-fn cursor_at(
-    action: &ActionData,
-    task: TaskInput,
-    old: &Definition,
-    new: &Definition,
-    flow: &Flow,
-) -> Result<Cursor, FlowError> {
-    let name_of = |pointer: &str| old.by_pointer.get(pointer).map(|id| &old.task(*id).name);
-    let name = name_of(&task.at).cloned().unwrap_or_default();
-    let place_of = |name: &str| new.main.iter().position(|id| new.task(*id).name == name);
-    let Some(index) = place_of(&name) else {
-        return refused(format!(
-            "the task «{name}», which failed, is not in the main list of {}: keep its name, or run \
-             the flow again from its begin",
-            flow.id()
-        ));
-    };
-    let context = Some(task.context).filter(|context| !context.is_null());
-    let at_task = Cursor { index, value: task.raw, context, ..Cursor::default() };
-    let outcome = action.output.read::<TaskOutput>().ok().and_then(|output| output.outcome);
-    let Some(done) = outcome.filter(|outcome| outcome.fault.is_none()) else { return Ok(at_task) };
-    // The last task is done: the flow failed after it.
-    let index = match &done.then {
-        Directive::Continue => index + 1,
-        Directive::Exit | Directive::End => new.main.len(),
-        Directive::To(name) => place_of(name).unwrap_or(new.main.len()),
-    };
-    let context = done.context.or(at_task.context);
-    Ok(Cursor { index, value: done.output, context, ..Cursor::default() })
+/// The list of a task whose parts follow one another. Other tasks begin anew.
+fn inner(kind: &Kind) -> Option<&Block> {
+    match kind {
+        Kind::Do(block) => Some(block),
+        Kind::For(it) => Some(&it.block),
+        Kind::Try(it) => Some(&it.block),
+        _ => None,
+    }
 }

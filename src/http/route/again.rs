@@ -3,11 +3,11 @@
 use axum::extract::State;
 use axum::response::Response;
 use turnwheel_engine::{Action, Payload, PlanView, TriggerOptions};
-use turnwheel_flow::{in_place_of, Flow, FlowPlan, FlowStart, Flows};
+use turnwheel_flow::{in_place_of, Flow, FlowPlan, FlowStart, Flows, AGAIN_OF};
 
 use super::plans::scoped;
 use super::start::{finish, traced};
-use crate::api::{Rerun, Started, AGAIN_OF};
+use crate::api::{Rerun, Started};
 use crate::http::body::{Json, Key, PlanAt, Who};
 use crate::http::problem::Problem;
 use crate::http::state::Api;

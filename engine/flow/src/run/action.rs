@@ -8,13 +8,13 @@ use turnwheel_engine::action::{
     StepContext, SubPlanOptions,
 };
 use turnwheel_engine::plan::Planner;
-use turnwheel_engine::{internal, ActionError, Payload};
+use turnwheel_engine::{internal, ActionError, Payload, Time};
 use turnwheel_runtime::completion::block_on;
 
 use super::effect;
 use super::env::Around;
 use super::machine::{turn, Asks, Told, Turn};
-use super::state::{FlowStart, Notice, Outcome, TaskInput, TaskOutput, Which};
+use super::state::{Cursor, FlowStart, Notice, Outcome, TaskInput, TaskOutput, Which};
 use super::unclear;
 use crate::bench::Bench;
 use crate::expr::quickly;
@@ -102,16 +102,20 @@ impl RunAsync for FlowPlan {
             is_retry: false,
             namespace: String::new(),
             depth: 0,
+            resume: step
+                .input
+                .from
+                .iter()
+                .map(|from| &**from)
+                .chain(&step.input.within)
+                .cloned()
+                .collect(),
         };
-        let is_fresh = step.output.cursor.is_none() && step.output.outcome.is_none();
-        if let Some(from) = step.input.from.clone().filter(|_| is_fresh) {
-            // Of a retry the time begins anew.
-            let began = if from.began == 0 { step.now().0 } else { from.began };
-            step.output.cursor = Some(super::state::Cursor { began, ..*from });
-        }
+        resume(&mut step.output, &input, step.now());
         let next = run(&self.bench, step, &definition, None, &input).await?;
         if let Some(from) = step.output.cursor.clone().filter(|_| next == Next::Done) {
-            let next_run = FlowStart { from: Some(Box::new(from)), ..step.input.clone() };
+            let (from, within) = (Some(Box::new(from)), Vec::new());
+            let next_run = FlowStart { from, within, ..step.input.clone() };
             step.continue_as_new::<Self>(&next_run)?;
         }
         let outcome = step.output.outcome.as_ref();
@@ -119,6 +123,16 @@ impl RunAsync for FlowPlan {
             Some(fault) if next == Next::Done => Err(faulted(fault)),
             _ => Ok(next),
         }
+    }
+}
+
+/// Puts a task that begins to the place where it goes on.
+fn resume(output: &mut TaskOutput, input: &TaskInput, now: Time) {
+    let is_fresh = output.cursor.is_none() && output.outcome.is_none();
+    if let Some(from) = input.resume.first().cloned().filter(|_| is_fresh) {
+        // Of a retry the time begins anew.
+        let began = if from.began == 0 { now.0 } else { from.began };
+        output.cursor = Some(Cursor { began, ..from });
     }
 }
 
@@ -160,6 +174,7 @@ impl FlowTask {
         let task = task_of(&definition, &step.input.at)?;
         // The input can be large: it is lent, and not copied for each turn.
         let input = std::mem::take(&mut step.input);
+        resume(&mut step.output, &input, step.now());
         let next = run(&self.bench, step, &definition, Some(task), &input).await;
         step.input = input;
         next

@@ -183,10 +183,25 @@ impl Machine<'_> {
         self.go_to(index)
     }
 
+    /// Whether none of its parts is under way, although it is not over: a `try` pauses before its
+    /// next attempt, or a task that listens waits for an event.
+    pub(super) fn is_between_parts(&self) -> bool {
+        let is_idle = self.cursor.listening.as_ref().is_some_and(|listening| !listening.is_busy);
+        self.cursor.phase == Phase::Pausing || is_idle
+    }
+
+    /// Whether it has a place and no part yet: that of the previous run, or of a failed one.
+    pub(super) fn goes_on(&self) -> bool {
+        let is_list = |kind: &Kind| matches!(kind, Kind::Do(_) | Kind::For(_) | Kind::Try(_));
+        self.cursor.part == 0 && self.env.task.is_none_or(|task| is_list(&task.kind))
+    }
+
     /// Continues where the previous run has ended. Its timer is gone: the rest of the time limit of
     /// the flow counts from now.
     pub(super) fn go_on(&mut self) -> Result<Turn, Fault> {
-        if let Some(timeout) = &self.env.flow.timeout {
+        self.arm_attempt()?;
+        let limit = self.env.flow.timeout.as_ref().filter(|_| self.env.task.is_none());
+        if let Some(timeout) = limit {
             let limit = self.env.as_at_first(|env| env.duration(timeout))?;
             let passed = self.env.around.now.since(turnwheel_engine::Time(self.cursor.began));
             self.asks.notices.push((limit.saturating_sub(passed), Notice::Late(u32::MAX)));

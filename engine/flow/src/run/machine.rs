@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::env::{Around, Env};
-use super::state::{Cursor, Notice, Outcome, Phase, TaskInput, TaskOutput};
+use super::state::{merged, Cursor, Notice, Outcome, Phase, TaskInput, TaskOutput};
 use super::unclear::Unclear;
 use crate::event::CloudEvent;
 use crate::fault::Fault;
@@ -75,6 +75,8 @@ pub(crate) struct Machine<'a> {
     depth: u32,
     /// Whether the next part begins another attempt.
     is_retry: bool,
+    /// Where the next part goes on, and the parts of it.
+    resume: Vec<Cursor>,
     /// The item of the round of a loop, once it is known.
     pub(crate) item: Option<Value>,
 }
@@ -97,8 +99,12 @@ pub(crate) fn turn(
     let main = task.is_none().then_some(&flow.main);
     let is_extended = input.is_extended;
     let (asks, depth) = (Asks::default(), input.depth);
+    // The first is its own place.
+    let resume = input.resume.get(1..).filter(|_| !is_new && cursor.part == 0);
+    let resume = resume.unwrap_or_default().to_vec();
+    let (is_retry, item) = (false, None);
     let mut machine =
-        Machine { env, is_extended, main, cursor, asks, depth, is_retry: false, item: None };
+        Machine { env, is_extended, main, cursor, asks, depth, is_retry, resume, item };
     if !is_new {
         machine.env.began = turnwheel_engine::Time(machine.cursor.began);
     }
@@ -143,7 +149,7 @@ impl Machine<'_> {
             };
         }
         match told {
-            Told::Begin if self.env.task.is_none() && self.cursor.part == 0 => self.go_on(),
+            Told::Begin if self.goes_on() => self.go_on(),
             // It was interrupted: its last message comes again.
             Told::Begin => Ok(self.wait()),
             Told::Part(part, outcome) => self.part_ended(part, outcome),
@@ -335,11 +341,21 @@ impl Machine<'_> {
                 format!("tasks are nested {DEPTH_MAX} deep: does a function call itself?");
             return Err(Fault::runtime(problem));
         }
-        let is_retry = self.is_retry;
+        let (is_retry, resume) = (self.is_retry, std::mem::take(&mut self.resume));
         let is_effect = task.kind.is_effect() && !is_extended;
         let namespace = if is_effect { self.env.flow.namespace.clone() } else { String::new() };
-        let input =
-            TaskInput { at, raw, context, vars, is_extended, extends, is_retry, namespace, depth };
+        let input = TaskInput {
+            at,
+            raw,
+            context,
+            vars,
+            is_extended,
+            extends,
+            is_retry,
+            namespace,
+            depth,
+            resume,
+        };
         if let Some(limit) =
             self.limit_of(task, &input).map_err(|it| it.from_task(&task.pointer))?
         {
@@ -400,13 +416,6 @@ impl Machine<'_> {
                 (part == self.cursor.part).then(|| self.block().get(self.cursor.index).copied())?
             }
         }
-    }
-
-    /// Whether none of its parts is under way, although it is not over: a `try` pauses before its
-    /// next attempt, or a task that listens waits for an event.
-    fn is_between_parts(&self) -> bool {
-        let is_idle = self.cursor.listening.as_ref().is_some_and(|listening| !listening.is_busy);
-        self.cursor.phase == Phase::Pausing || is_idle
     }
 
     fn awake(&mut self, round: u32) -> Result<Turn, Fault> {
@@ -485,16 +494,5 @@ impl Machine<'_> {
             outputs.push(outcome.output);
         }
         self.done(Value::Array(outputs))
-    }
-}
-
-/// Combines the exports of two branches: the fields of both; the later one wins.
-fn merged(one: Option<Value>, other: Value) -> Value {
-    match (one, other) {
-        (Some(Value::Object(mut one)), Value::Object(other)) => {
-            one.extend(other);
-            Value::Object(one)
-        }
-        (_, other) => other,
     }
 }

@@ -24,6 +24,9 @@ pub struct FlowStart {
     /// new](turnwheel_engine::StepContext::continue_as_new), or is the retry of a failed one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) from: Option<Box<Cursor>>,
+    /// Of a retry: the places of nested tasks, from the outermost on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) within: Vec<Cursor>,
 }
 
 /// The part of it that all its tasks need.
@@ -60,6 +63,9 @@ pub struct TaskInput {
     /// Its depth among nested tasks.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) depth: u32,
+    /// Of a retry: where it goes on, and where tasks inside of it do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) resume: Vec<Cursor>,
 }
 
 /// The task that a part of an extension is before or after: the value of `$task` there.
@@ -248,4 +254,15 @@ pub(crate) enum Notice {
     Awake(u32),
     /// An event has come.
     Event(Box<CloudEvent>),
+}
+
+/// Combines the exports of two branches: the fields of both; the later one wins.
+pub(super) fn merged(one: Option<Value>, other: Value) -> Value {
+    match (one, other) {
+        (Some(Value::Object(mut one)), Value::Object(other)) => {
+            one.extend(other);
+            Value::Object(one)
+        }
+        (_, other) => other,
+    }
 }

@@ -159,8 +159,8 @@ do:
     );
     let failed = run(&flows, &nested, json!({}));
     let again = retried(&flows, &failed, None, None).expect("it is retried");
-    let outer = ["/do/1/outer", "/do/1/outer/do/0/inner", "/do/1/outer/do/1/second"];
-    assert_eq!(trace(&again), [&outer[..], &["/do/2/last"]].concat());
+    let failed = ["/do/1/outer", "/do/1/outer/do/1/second"];
+    assert_eq!(trace(&again), [&failed[..], &["/do/2/last"]].concat());
     flow::result(&again).expect("it ends well");
     end(world);
 
@@ -177,6 +177,36 @@ do: [ { only: { set: { n: 2 } } } ]
     let again = retried(&flows, &failed, Some(&fixed), None).expect("it is retried");
     assert_eq!(flow::result(&again).expect("it ends well"), json!({ "n": 2 }));
     assert_eq!(trace(&again), Vec::<String>::new());
+    end(world);
+}
+
+#[test]
+fn a_retry_goes_on_in_the_round_of_a_loop_and_in_a_try_that_failed() {
+    let (world, flows) = world(failing(1));
+    let looped = load(
+        "
+do:
+  - each:
+      for: { each: item, in: '${ .items }', at: at }
+      do:
+        - count: { set: { items: '${ .items }', sum: '${ (.sum // 0) + $item }' } }
+        - maybe:
+            if: $item == 3
+            try:
+              - inner: { set: { items: '${ .items }', sum: '${ .sum + 100 }' } }
+              - second:
+                  run: { shell: { command: second } }
+                  output: { as: '${ $input }' }
+            catch: { errors: { with: { status: 404 } } }
+",
+    );
+    let failed = run(&flows, &looped, json!({ "items": [1, 2, 3, 4] }));
+    flow::result(&failed).expect_err("the third round failed");
+    let again = retried(&flows, &failed, None, None).expect("it is retried");
+    assert_eq!(flow::result(&again).expect("it ends well")["sum"], 110);
+    let places: Vec<String> =
+        trace(&again).iter().filter_map(|at| at.rsplit('/').next().map(str::to_owned)).collect();
+    assert_eq!(places, ["each", "maybe", "second", "count", "maybe"]);
     end(world);
 }
 
