@@ -111,7 +111,8 @@ impl RunAsync for FlowPlan {
                 .cloned()
                 .collect(),
         };
-        resume(&mut step.output, &input, step.now());
+        let now = step.now();
+        resume(&mut step.output, &input, now);
         let next = run(&self.bench, step, &definition, None, &input).await?;
         if let Some(from) = step.output.cursor.clone().filter(|_| next == Next::Done) {
             let (from, within) = (Some(Box::new(from)), Vec::new());
@@ -174,7 +175,8 @@ impl FlowTask {
         let task = task_of(&definition, &step.input.at)?;
         // The input can be large: it is lent, and not copied for each turn.
         let input = std::mem::take(&mut step.input);
-        resume(&mut step.output, &input, step.now());
+        let now = step.now();
+        resume(&mut step.output, &input, now);
         let next = run(&self.bench, step, &definition, Some(task), &input).await;
         step.input = input;
         next
