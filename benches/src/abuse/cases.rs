@@ -77,9 +77,9 @@ fn term(place: &Place, load: &Load, time: Duration) -> (Serve, String) {
     for _ in 0..ENDS {
         load.is_at(&server);
         thread::sleep(time / ENDS);
-        // Clients go on with it while it ends.
-        server.signal("-TERM");
+        // Requests are under way while it ends.
         load.is_away();
+        server.signal("-TERM");
         server.ended();
         server = place.serve(&[]);
     }

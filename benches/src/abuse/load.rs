@@ -95,11 +95,13 @@ impl Load {
             let body = json!({"input": {"text": text}, "labels": {"key": key}}).to_string();
             // Until it is accepted: whether a start without an answer was taken is not known.
             while !self.is_over() {
-                if let Some(id) = self.url().and_then(|url| start(&agent, &url, &key, &body)) {
-                    self.accepted.lock().expect("no panic").insert(key, id);
-                    break;
+                if let Some(url) = self.url() {
+                    if let Some(id) = start(&agent, &url, &key, &body) {
+                        self.accepted.lock().expect("no panic").insert(key, id);
+                        break;
+                    }
+                    self.refused.fetch_add(1, Ordering::Relaxed);
                 }
-                self.refused.fetch_add(1, Ordering::Relaxed);
                 thread::sleep(PAUSE);
             }
         }
