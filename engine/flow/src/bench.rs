@@ -18,8 +18,7 @@ use crate::flows::{labelled, result, FlowEntry, FlowError, INDEX, STORED_AS};
 use crate::io::Io;
 use crate::loops::Loops;
 use crate::model::Start;
-use crate::run::FlowPlan;
-use crate::sink;
+use crate::run::{to_sinks, FlowPlan};
 
 /// State shared by the actions of flows.
 pub(crate) struct Bench {
@@ -219,7 +218,7 @@ impl Bench {
     /// Publishes an event of a flow, here and to the sinks.
     pub(crate) async fn emit(&self, event: CloudEvent) -> Result<(), FlowError> {
         let world = self.world().ok_or(FlowError::NoFlows)?;
-        sink::send(self, &world, &event).await?;
+        to_sinks(self, &world, &event).await?;
         self.bus.publish(self, &world, event).await.map(drop)
     }
 

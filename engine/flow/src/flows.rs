@@ -20,8 +20,7 @@ use crate::event::CloudEvent;
 use crate::fault::Fault;
 use crate::io::Io;
 use crate::model::Start;
-use crate::run::{FlowEffect, FlowPlan, FlowStart, FlowStarter, FlowTask, TaskOutput};
-use crate::sink::Delivery;
+use crate::run::{Delivery, FlowEffect, FlowPlan, FlowStart, FlowStarter, FlowTask, TaskOutput};
 use crate::text::Problem;
 
 /// The name under which definitions are among the states of entities.

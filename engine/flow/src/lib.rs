@@ -25,7 +25,6 @@ mod retry;
 mod run;
 mod schema;
 mod scope;
-mod sink;
 mod text;
 
 pub use bus::Published;

@@ -23,8 +23,7 @@ use crate::bench::Bench;
 use crate::event::CloudEvent;
 use crate::flows::{result, FlowEntry, FlowError};
 use crate::model::Kind;
-use crate::run::{FlowEffect, FlowTask, TaskInput, TaskOutput};
-use crate::sink;
+use crate::run::{to_sinks, FlowEffect, FlowTask, TaskInput, TaskOutput};
 
 /// The begin of the types of all of them.
 pub(crate) const TYPES: &str = "io.serverlessworkflow.";
@@ -77,7 +76,7 @@ pub(super) fn publish(world: &World, bench: std::sync::Arc<Bench>) -> LifeCycle 
             };
             let Some(world) = weak.upgrade() else { return };
             for event in events(&bench, &world, &happening, &mut seen).await {
-                if let Err(error) = sink::send(&bench, &world, &event).await {
+                if let Err(error) = to_sinks(&bench, &world, &event).await {
                     tracing::warn!(%error, "a life-cycle event is not written down for its sinks");
                 }
                 if let Err(error) = bench.bus.publish(&bench, &world, event).await {

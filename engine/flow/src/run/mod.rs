@@ -7,6 +7,7 @@
 //! | `machine`, `block`, `extend`, `listen` | one turn of a task that is no effect. Pure. |
 //! | `action` | the actions of the world that call them |
 //! | `starter` | flows that begin with several events |
+//! | `sink` | events that leave the host, through an outbox of plans |
 //! | `effect`, `http`, `openapi`, `auth`, `process`, `container` | tasks that do something outside |
 
 mod action;
@@ -21,12 +22,14 @@ mod listen;
 mod machine;
 mod openapi;
 mod process;
+mod sink;
 mod starter;
 mod state;
 mod unclear;
 
 pub use action::FlowPlan;
 pub(crate) use action::{FlowEffect, FlowTask};
+pub(crate) use sink::{to_sinks, Delivery};
 pub(crate) use starter::{FlowStarter, STARTS};
 pub(crate) use state::{Cursor, Notice};
 pub use state::{FlowStart, Outcome, TaskInput, TaskOutput};

@@ -89,7 +89,7 @@ impl Run for Delivery {
 }
 
 /// Writes an event down for the sinks that want it; the same event once for each.
-pub(crate) async fn send(
+pub(crate) async fn to_sinks(
     bench: &Bench,
     world: &World,
     event: &CloudEvent,
