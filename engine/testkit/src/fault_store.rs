@@ -1,6 +1,6 @@
 //! A store that fails when it is told to, and that can be watched.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -43,6 +43,9 @@ pub struct FaultStore {
 pub(super) struct Script {
     commits: u64,
     at: BTreeMap<u64, StoreError>,
+    loses_at: BTreeSet<u64>,
+    /// Whether the answer of the write that is under way is to be lost.
+    loses: bool,
     from: Option<(u64, StoreError)>,
     reads: u64,
     reads_fail: Option<StoreError>,
@@ -123,6 +126,12 @@ impl FaultStore {
         self.script.lock().at.insert(commit, error);
     }
 
+    /// Loses the answer of one commit, by its number: it is made, and its writer is told that it has
+    /// failed.
+    pub fn lose_answer_at(&self, commit: u64) {
+        self.script.lock().loses_at.insert(commit);
+    }
+
     /// Fails one read, by its number: they are counted from 1, over all readers.
     pub fn fail_read_at(&self, read: u64, error: StoreError) {
         self.script.lock().reads_at.insert(read, error);
@@ -151,6 +160,7 @@ impl FaultStore {
         script.is_stalled = false;
         script.goes_on.notify_all();
         script.at.clear();
+        script.loses_at.clear();
         script.from = None;
         script.reads_fail = None;
         script.reads_at.clear();
@@ -297,6 +307,9 @@ impl Script {
 
     /// A write was made: whether its writer is told.
     fn answer(script: &Mutex<Self>) -> Result<(), StoreError> {
+        if std::mem::take(&mut script.lock().loses) {
+            return Err(StoreError::Failed("chosen to lose its answer".to_owned()));
+        }
         let injector = script.lock().injector.clone();
         injector.map_or(Ok(()), |injector| injector.after())
     }
@@ -309,6 +322,7 @@ impl Script {
         }
         self.commits += 1;
         let number = self.commits;
+        self.loses = self.loses_at.contains(&number);
         let error = match &self.from {
             Some((from, error)) if *from <= number => Some(error.clone()),
             _ => self.at.get(&number).cloned(),
