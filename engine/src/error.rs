@@ -337,6 +337,12 @@ pub enum BuildError {
         /// Why.
         problem: String,
     },
+    /// The world has ended before the store has taken all dead letters.
+    #[error("{letters} dead letters are lost: the store did not take them before the end")]
+    LettersLost {
+        /// Their number.
+        letters: usize,
+    },
     /// A group of threads could not be made.
     #[error("no threads: {0}")]
     Threads(String),

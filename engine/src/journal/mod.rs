@@ -12,6 +12,7 @@ mod meter;
 mod states;
 mod unsure;
 mod waits;
+mod worlds;
 mod writer;
 
 use std::collections::{HashMap, VecDeque};
@@ -37,15 +38,26 @@ use crate::id::PlanId;
 use crate::limits::APPENDS_MAX;
 use crate::store::{
     Append, Change, PlanRow, Removal, RowWrite, ScheduleWrite, Seq, Store, StoreReader, Swap,
-    Verdict, Worlds, WorldsWrite,
+    Verdict,
 };
 use crate::watch::{Buffer, Listeners};
 
 /// Called with the outcome of a change.
 pub(crate) type Ticket = Box<dyn FnOnce(Result<Verdict, StoreError>) + Send>;
 
-/// Called with the outcome of an entry.
-pub(crate) type EntryTicket = Box<dyn FnOnce(Result<Verdict, NotWritten>) + Send>;
+/// Called with the outcome of an entry, and before that each time that the store does not tell it.
+pub(crate) type EntryTicket = Box<dyn FnMut(EntryOutcome) + Send>;
+
+/// What became of an entry.
+pub(crate) enum EntryOutcome {
+    /// The store has decided.
+    Decided(Verdict),
+    /// It comes back.
+    NotWritten(NotWritten),
+    /// Its commit has failed, and the store does not say whether it was made. The entry stays with
+    /// the journal until it does.
+    Unknown(StoreError),
+}
 
 /// An entry that is to be written, with the row that follows from it.
 pub(crate) struct NewEntry {
@@ -93,6 +105,12 @@ impl Journal {
         let directory = Arc::new(Directory::new(reader.worlds()?));
         let threads = |error: &dyn fmt::Display| BuildError::Threads(error.to_string());
         let keeper = group.task(store.keeper()?).name("journal-keeper").spawn();
+        let reader = group
+            .task(reader)
+            .name("journal-reader")
+            .mailbox(Mailbox::bounded(APPENDS_MAX))
+            .spawn()
+            .map_err(|error| threads(&error))?;
         let state = Writer {
             keeper: keeper.map_err(|error| threads(&error))?,
             is_keeping: false,
@@ -105,6 +123,7 @@ impl Journal {
             changing: VecDeque::new(),
             is_due: false,
             unsure: None,
+            worlds_known: worlds::Known::default(),
             behind: HashMap::new(),
             order: VecDeque::new(),
             written: Vec::new(),
@@ -113,16 +132,11 @@ impl Journal {
             locks: Arc::clone(&locks),
             followers: Arc::clone(&followers),
             directory: Arc::clone(&directory),
+            reader: reader.clone(),
         };
         let writer = group
             .task(state)
             .name("journal-writer")
-            .mailbox(Mailbox::bounded(APPENDS_MAX))
-            .spawn()
-            .map_err(|error| threads(&error))?;
-        let reader = group
-            .task(reader)
-            .name("journal-reader")
             .mailbox(Mailbox::bounded(APPENDS_MAX))
             .spawn()
             .map_err(|error| threads(&error))?;
@@ -142,26 +156,6 @@ impl Journal {
     /// The worlds that write here.
     pub(crate) fn directory(&self) -> &Arc<Directory> {
         &self.directory
-    }
-
-    /// Changes who is there and who owns what, by what is known when it is this change's turn. Whether
-    /// there was anything to change.
-    pub(crate) fn change_worlds(
-        &self,
-        change: impl FnOnce(&Worlds) -> Option<WorldsWrite> + Send + 'static,
-    ) -> Completion<Result<bool, StoreError>> {
-        self.writer.call(move |writer, _| {
-            let mut worlds = Worlds::clone(&writer.directory.now());
-            let Some(write) = change(&worlds) else { return Ok(false) };
-            let known = worlds.swap(&write);
-            let written = writer.store.write_worlds(&write)?;
-            if known != written {
-                let problem = format!("the worlds are {known:?} here and {written:?} in the store");
-                return Err(StoreError::Failed(problem));
-            }
-            writer.directory.set(worlds);
-            Ok(true)
-        })
     }
 
     /// Hands over an entry with the row that follows from it; the ticket is called when it is durable,
@@ -236,6 +230,11 @@ impl Journal {
     /// before.
     pub(crate) fn flush(&self) -> Completion<Result<(), StoreError>> {
         self.writer.call(|writer, _| writer.write_rows(usize::MAX))
+    }
+
+    /// The plans of a world whose newest entries are not written.
+    pub(crate) fn unwritten(&self, epoch: u64) -> Completion<Vec<PlanId>> {
+        self.writer.call(move |writer, cx| writer.unwritten(epoch, cx.now_ns()))
     }
 
     /// The plans whose rows were behind at the start and still are.

@@ -1,15 +1,17 @@
-//! Commits that have failed: whether they were made is found out before anybody is told.
+//! Commits that have failed: whether they were made is found out before their entries are given back.
 //!
 //! A store may have written a batch and lost its answer. A plan that took it for not written would
-//! write another entry after the same one, and its chain would have two ends.
+//! write another entry after the same one, and its chain would have two ends. As long as the store
+//! does not say it, the plans are told that nobody knows.
 
 use std::time::Duration;
 
 use turnwheel_runtime::Context;
 
-use super::writer::{Entry, Writer};
-use super::NewEntry;
+use super::writer::{Changing, Entry, Writer};
+use super::{EntryOutcome, NewEntry};
 use crate::error::StoreError;
+use crate::id::PlanId;
 use crate::store::{Append, Seq, Verdict};
 
 /// Pause before a store that does not answer is asked again.
@@ -21,19 +23,17 @@ pub(super) struct Unsure {
     pub(super) entries: Vec<Entry>,
 }
 
-impl Unsure {
-    /// Whether the error itself says that nothing was written.
-    fn is_refused(&self) -> bool {
-        matches!(self.error, StoreError::Full(_) | StoreError::Fenced { .. })
-    }
+/// Whether the error itself says that nothing was written.
+pub(super) fn is_refusal(error: &StoreError) -> bool {
+    matches!(error, StoreError::Full(_) | StoreError::Fenced { .. })
 }
 
 impl Writer {
     /// Finds out whether the last commit was made, if that is not known, and tells its plans. False
     /// if the store does not say: nothing can be written before it does.
     pub(super) fn find_out(&mut self, now_ns: u64) -> bool {
-        let Some(unsure) = self.unsure.take() else { return true };
-        let written = match unsure.is_refused() || unsure.entries.is_empty() {
+        let Some(mut unsure) = self.unsure.take() else { return true };
+        let written = match is_refusal(&unsure.error) || unsure.entries.is_empty() {
             true => Ok(Vec::new()),
             false => self.store.written_after(self.last),
         };
@@ -41,6 +41,9 @@ impl Writer {
             Ok(written) => written,
             Err(error) => {
                 tracing::warn!(%error, "it is not known whether the last commit was made");
+                for entry in &mut unsure.entries {
+                    (entry.ticket)(EntryOutcome::Unknown(unsure.error.clone()));
+                }
                 self.unsure = Some(unsure);
                 return false;
             }
@@ -54,17 +57,40 @@ impl Writer {
                 entry.refuse(unsure.error.clone());
                 continue;
             };
-            let Entry { entry: NewEntry { append, row, tally }, ticket } = entry;
+            let Entry { entry: NewEntry { append, row, tally }, mut ticket } = entry;
             let verdicts = [Verdict::Written(seq)];
             self.has_written(seq, &append, row, tally, now_ns);
             self.listeners.durable(std::slice::from_ref(&append), &verdicts);
             let [verdict] = verdicts;
-            ticket(Ok(verdict));
+            ticket(EntryOutcome::Decided(verdict));
         }
         if let Some((last, _, _)) = written.last() {
             self.last = self.last.max(*last);
         }
         true
+    }
+
+    /// Nothing can be written before the store says what became of the last commit: entries and
+    /// changes that wait are given back.
+    pub(super) fn refuse_waiting(&mut self) {
+        let Some(unsure) = &self.unsure else { return };
+        let error = unsure.error.clone();
+        std::mem::take(&mut self.waiting).into_iter().for_each(|entry| entry.refuse(error.clone()));
+        for Changing { ticket, .. } in std::mem::take(&mut self.changing) {
+            ticket(Err(error.clone()));
+        }
+    }
+
+    /// The plans of a world whose entries wait here and are not written after one more try.
+    pub(super) fn unwritten(&mut self, epoch: u64, now_ns: u64) -> Vec<PlanId> {
+        let unsure = self.unsure.iter().flat_map(|unsure| &unsure.entries);
+        let appends = unsure.chain(&self.waiting).map(|entry| &entry.entry.append);
+        let own = appends.filter(|append| append.epoch == epoch);
+        let mut open: Vec<(PlanId, Seq)> = own.map(|append| (append.plan, append.prev)).collect();
+        self.commit(now_ns);
+        let heads = self.heads.0.lock();
+        open.retain(|(plan, prev)| heads.get(plan).is_none_or(|head| head <= prev));
+        open.into_iter().map(|(plan, _)| plan).collect()
     }
 
     /// Asks the store again after a moment, and commits then what waits.

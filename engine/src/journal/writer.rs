@@ -9,12 +9,14 @@ use turnwheel_runtime::{Context, Task, TaskJob};
 
 use super::meter::{Meter, Tally};
 use super::unsure::Unsure;
-use super::{Directory, EntryTicket, Followers, Locks, NewEntry, NotWritten, Ticket};
+use super::worlds::Known;
+use super::{Directory, EntryOutcome, EntryTicket, Followers, Locks, NewEntry, NotWritten, Ticket};
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::limits::{COMMIT_APPENDS_MAX, COMMIT_ROWS_MAX, ROWS_AGAIN, ROWS_BEHIND};
 use crate::store::{
-    Append, Batch, Change, PlanRow, RowWrite, Seq, StoreKeeper, StoreWriter, Upkeep, Verdict,
+    Append, Batch, Change, PlanRow, RowWrite, Seq, StoreKeeper, StoreReader, StoreWriter, Upkeep,
+    Verdict,
 };
 use crate::watch::Listeners;
 
@@ -34,13 +36,16 @@ pub(super) struct Entry {
 impl Entry {
     /// It was not written: its plan gets it back.
     pub(super) fn refuse(self, error: StoreError) {
-        let entry = Box::new(self.entry);
-        (self.ticket)(Err(NotWritten { error, is_unencodable: false, entry }));
+        self.give_back(error, false);
     }
 
     fn refuse_unencodable(self, problem: String) {
-        let (error, entry) = (StoreError::Failed(problem), Box::new(self.entry));
-        (self.ticket)(Err(NotWritten { error, is_unencodable: true, entry }));
+        self.give_back(StoreError::Failed(problem), true);
+    }
+
+    fn give_back(mut self, error: StoreError, is_unencodable: bool) {
+        let entry = Box::new(self.entry);
+        (self.ticket)(EntryOutcome::NotWritten(NotWritten { error, is_unencodable, entry }));
     }
 }
 
@@ -59,6 +64,7 @@ pub(super) struct Writer {
     pub(super) is_due: bool,
     /// A commit that has failed, of which it is not known whether it was made.
     pub(super) unsure: Option<Unsure>,
+    pub(super) worlds_known: Known,
     /// Rows that are behind, and the first entry of each that is.
     pub(super) behind: HashMap<PlanId, RowWrite>,
     pub(super) order: VecDeque<(Seq, PlanId)>,
@@ -74,6 +80,7 @@ pub(super) struct Writer {
     pub(super) locks: Arc<Locks>,
     pub(super) followers: Arc<Followers>,
     pub(super) directory: Arc<Directory>,
+    pub(super) reader: Task<Box<dyn StoreReader>>,
     pub(super) keeper: Task<Box<dyn StoreKeeper>>,
     pub(super) is_keeping: bool,
     /// Listeners for durable entries.
@@ -170,9 +177,9 @@ impl Writer {
     }
 
     /// Commits what waits, at most [`COMMIT_APPENDS_MAX`] entries.
-    fn commit(&mut self, now_ns: u64) {
+    pub(super) fn commit(&mut self, now_ns: u64) {
         if !self.find_out(now_ns) {
-            return;
+            return self.refuse_waiting();
         }
         self.refuse_new();
         let is_alone = |changing: &Changing| changing.change.is_alone();
@@ -221,7 +228,9 @@ impl Writer {
                 // After the heads: a listener that reads the plan at once finds what it was told.
                 self.listeners.durable(&appends, &verdicts);
                 verdicts.retain(|verdict| !matches!(verdict, Verdict::Unencodable(_)));
-                durable.into_iter().zip(verdicts).for_each(|(ticket, now)| ticket(Ok(now)));
+                for (mut ticket, verdict) in durable.into_iter().zip(verdicts) {
+                    ticket(EntryOutcome::Decided(verdict));
+                }
                 refused.into_iter().for_each(|(entry, why)| entry.refuse_unencodable(why));
                 changers.into_iter().zip(changed).for_each(|(ticket, now)| ticket(Ok(now)));
             }

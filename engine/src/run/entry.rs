@@ -12,7 +12,7 @@ use super::message::{Committed, WriteAgain};
 use super::{row, PlanActor};
 use crate::error::StoreError;
 use crate::id::PlanId;
-use crate::journal::{encode, NewEntry, NotWritten, Tally};
+use crate::journal::{encode, EntryOutcome, NewEntry, NotWritten, Tally};
 use crate::plan::{Plan, PlanState, Record};
 use crate::store::{Append, PlanRow, Verdict};
 use crate::world::Undelivered;
@@ -22,7 +22,7 @@ use crate::world::Undelivered;
 pub(super) struct UnderWay {
     /// Effects to carry out then.
     effects: Vec<Effect>,
-    pub(super) answers: Vec<Answer>,
+    answers: Vec<Answer>,
     /// The entry, if the journal has given it back.
     refused: Option<Box<NewEntry>>,
     /// Number of times that it was returned.
@@ -42,15 +42,16 @@ impl Handler<Committed> for PlanActor {
     fn handle(&mut self, Committed(outcome): Committed, cx: &mut Context<'_, Self>) {
         let Some(mut under_way) = self.under_way.take() else { return };
         let outcome = match outcome {
-            Ok(Verdict::Moved { owner: newest, .. }) => {
+            EntryOutcome::Decided(Verdict::Moved { owner: newest, .. }) => {
                 return self.moved_away(
                     under_way,
                     StoreError::Fenced { epoch: self.world.epoch(), newest },
                     cx,
                 );
             }
-            Ok(verdict) => Ok(verdict),
-            Err(refused) => return self.not_written(under_way, refused, cx),
+            EntryOutcome::Decided(verdict) => Ok(verdict),
+            EntryOutcome::NotWritten(refused) => return self.not_written(under_way, refused, cx),
+            EntryOutcome::Unknown(error) => return self.not_known(under_way, &error),
         };
         std::mem::take(&mut under_way.answers).into_iter().for_each(|answer| answer(&outcome));
         match outcome {
@@ -114,11 +115,8 @@ impl PlanActor {
         }
         under_way.refused = Some(entry);
         if under_way.tries > 1 {
-            // Once may be an accident; from now on who asks is told.
-            let more = std::mem::take(&mut self.answers);
-            for answer in std::mem::take(&mut under_way.answers).into_iter().chain(more) {
-                answer(&Err(error.clone()));
-            }
+            // Once may be an accident; from now on callers are told.
+            self.answer_all(&mut under_way, &error);
         }
         match under_way.tries {
             1 => {
@@ -136,12 +134,30 @@ impl PlanActor {
         self.settle(cx);
     }
 
-    /// Decisions made here do not count.
-    fn moved_away(&mut self, under_way: UnderWay, error: StoreError, cx: &mut Context<'_, Self>) {
-        let more = std::mem::take(&mut self.answers);
-        for answer in under_way.answers.into_iter().chain(more) {
+    /// The store does not say whether the entry is written: it stays under way, and callers do not
+    /// wait for it any longer.
+    fn not_known(&mut self, mut under_way: UnderWay, error: &StoreError) {
+        self.note_trouble(Some(error));
+        self.answer_all(&mut under_way, error);
+        self.under_way = Some(under_way);
+    }
+
+    /// Tells everybody who waits for the entry, or for later decisions, that the store fails.
+    pub(super) fn answer_all(&mut self, under_way: &mut UnderWay, error: &StoreError) {
+        let (now, later) = (&mut under_way.answers, &mut self.answers);
+        for answer in std::mem::take(now).into_iter().chain(std::mem::take(later)) {
             answer(&Err(error.clone()));
         }
+    }
+
+    /// Decisions made here do not count.
+    fn moved_away(
+        &mut self,
+        mut under_way: UnderWay,
+        error: StoreError,
+        cx: &mut Context<'_, Self>,
+    ) {
+        self.answer_all(&mut under_way, &error);
         if self.head > 0 && self.world.owns(self.id) {
             self.world.wakes().set(self.id, self.world.now().after(AFTER_STORE_FAILURE));
         }

@@ -8,10 +8,9 @@ use super::OrderKind;
 use crate::action::Returned;
 use crate::error::{ActionError, PlanError, TriggerError};
 use crate::id::{PlanId, StepId};
-use crate::journal::NotWritten;
+use crate::journal::EntryOutcome;
 use crate::payload::Payload;
 use crate::plan::{Created, Plan, PlanResult, Planned, Record, Trace};
-use crate::store::Verdict;
 
 /// The plan begins.
 pub(crate) struct Begin {
@@ -54,8 +53,8 @@ pub(crate) struct Report {
     pub(crate) view: Option<Completer<Result<Arc<Plan>, PlanError>>>,
 }
 
-/// An entry is durable, or is not.
-pub(super) struct Committed(pub(super) Result<Verdict, NotWritten>);
+/// News of the entry under way.
+pub(super) struct Committed(pub(super) EntryOutcome);
 
 /// The pause after a failed commit is over.
 pub(super) struct WriteAgain;

@@ -46,10 +46,7 @@ impl PlanActor {
         cx: &mut Context<'_, Self>,
     ) {
         tracing::error!(plan = %self.id, %error, "an entry cannot be encoded, and is taken back");
-        let more = std::mem::take(&mut self.answers);
-        for answer in std::mem::take(&mut under_way.answers).into_iter().chain(more) {
-            answer(&Err(error.clone()));
-        }
+        self.answer_all(&mut under_way, &error);
         let problem = error.to_string();
         let created = self.plan.as_ref().map(|plan| Box::new(plan.created.clone()));
         match created.filter(|_| self.head == 0) {
@@ -70,12 +67,6 @@ impl PlanActor {
             }
         }
     }
-
-    fn answer_all(&mut self, error: &StoreError) {
-        for answer in std::mem::take(&mut self.answers) {
-            answer(&Err(error.clone()));
-        }
-    }
 }
 
 fn unencodable(problem: &str) -> ActionError {
@@ -86,9 +77,9 @@ impl AsyncHandler<TakeBack> for PlanActor {
     type Reply = ();
 
     async fn handle(&mut self, TakeBack(problem): TakeBack, cx: AsyncContext<Self>) {
-        let Some(under_way) = self.under_way.take() else { return };
+        let Some(mut under_way) = self.under_way.take() else { return };
         // Later decisions rest on it.
-        self.answer_all(&StoreError::Failed(problem.clone()));
+        self.answer_all(&mut under_way, &StoreError::Failed(problem.clone()));
         let read = Self::read(&self.world, self.id).await;
         self.forget_decisions();
         let read = read.and_then(|found| {

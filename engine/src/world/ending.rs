@@ -100,6 +100,8 @@ impl World {
     /// not answer.
     pub async fn terminate(&self, limit: Duration) -> Result<bool, StoreError> {
         let was_in_time = self.rest(limit).await;
+        let written = self.shared().letters.flush();
+        let _in_time = self.shared().group.timeout(written, limit).await;
         self.leave().await?;
         Ok(was_in_time)
     }
@@ -131,14 +133,18 @@ impl World {
             limit.saturating_sub(took).max(LEAST_LIMIT)
         };
         // Running steps may end first: a step begun and never called would count as interrupted.
-        if let Err(refused) = block_on(self.rest(limit)) {
-            tracing::debug!(%refused, "a world is left to its simulation");
+        match block_on(self.rest(limit)) {
+            Ok(true) => {}
+            Ok(false) => self.note_unwritten(left()),
+            Err(refused) => tracing::debug!(%refused, "a world is left to its simulation"),
         }
+        // A store that does not answer must not hold up the end.
+        let _in_time = block_on_timeout(shared.letters.flush(), left());
+        let letters = shared.letters.unwritten();
         if !(has_own_threads && is_alone) {
             // A world that shares threads or the store lets go of its plans too.
             self.leave_within(left());
         }
-        // A store that does not answer must not hold up the end.
         if let Ok(Ok(Err(error))) = block_on_timeout(shared.journal().flush(), left()) {
             tracing::warn!(%error, "rows stay behind their journal");
         }
@@ -152,8 +158,23 @@ impl World {
         }
         ended?;
         let unwritten = shared.unwritten.take();
-        let Some(problem) = unwritten.values().next().cloned() else { return Ok(()) };
-        Err(BuildError::NotWritten { plans: unwritten.into_keys().collect(), problem })
+        match unwritten.values().next().cloned() {
+            Some(problem) => {
+                Err(BuildError::NotWritten { plans: unwritten.into_keys().collect(), problem })
+            }
+            None if is_alone && letters > 0 => Err(BuildError::LettersLost { letters }),
+            None => Ok(()),
+        }
+    }
+
+    /// Something is under way still: entries that are not durable by now are named at the end.
+    fn note_unwritten(&self, limit: Duration) {
+        let shared = self.shared();
+        let unwritten = block_on_timeout(shared.journal().unwritten(self.id()), limit);
+        for plan in unwritten.into_iter().flatten().flatten() {
+            let problem = "the store did not say whether it is written".to_owned();
+            shared.unwritten.note(plan, Some(problem));
+        }
     }
 
     fn leave_within(&self, limit: Duration) {

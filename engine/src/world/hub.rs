@@ -159,7 +159,7 @@ impl Hub {
         let desk = desk.spawn();
         let desk = desk.map_err(|error: SpawnError<_>| BuildError::Threads(error.to_string()))?;
         let hub = Arc::new(Self {
-            letters: Letters::new(&journal),
+            letters: Letters::new(&journal, &desk),
             journal,
             connector,
             group: group.clone(),

@@ -3,12 +3,15 @@
 //! In the store they are a ring among the states beside plans: the letter with number n is in slot
 //! n modulo [`DEAD_LETTERS`], and one more state has the last number. A letter replaces the one in
 //! its slot, so no cleaning is needed. A slot has one write under way at a time; later changes are
-//! written after it, and failed writes are repeated with the next letter.
+//! written after it, and failed writes are repeated after a moment.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use turnwheel_runtime::completion::completion;
+use turnwheel_runtime::{Completer, Completion, Task};
 
 use super::letters::{DeadLetter, DeadLetters, Undelivered};
 use crate::error::StoreError;
@@ -17,9 +20,14 @@ use crate::limits::{DEAD_LETTERS, DEAD_LETTER_BYTES};
 use crate::store::{Change, StoreReader, Verdict, LETTERS, LETTER_SLOT};
 use crate::time::Time;
 
+/// Pause after a failed write.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// The letters of a store.
 pub(crate) struct Letters {
     journal: Journal,
+    /// Waits after failed writes.
+    desk: Task<()>,
     kept: Mutex<Kept>,
 }
 
@@ -35,6 +43,10 @@ struct Kept {
     bytes: usize,
     states: BTreeMap<Place, State>,
     is_loaded: bool,
+    /// Whether a timer writes again what could not be written.
+    is_armed: bool,
+    /// Told when all is written, or when a write has failed.
+    waiting: Vec<Completer<()>>,
 }
 
 /// A state in the store.
@@ -66,8 +78,9 @@ impl Place {
 }
 
 impl Letters {
-    pub(super) fn new(journal: &Journal) -> Arc<Self> {
-        Arc::new(Self { journal: journal.clone(), kept: Mutex::default() })
+    pub(super) fn new(journal: &Journal, desk: &Task<()>) -> Arc<Self> {
+        let (journal, desk) = (journal.clone(), desk.clone());
+        Arc::new(Self { journal, desk, kept: Mutex::default() })
     }
 
     /// Reads what the store has, the first time.
@@ -145,23 +158,86 @@ impl Letters {
                 // Not again at once: the store may be full, or closed.
                 state.is_due = true;
                 let place = place.key();
-                tracing::warn!(
-                    ?other,
-                    place,
-                    "a dead letter is in memory only, until the next one"
-                );
+                tracing::warn!(?other, place, "a dead letter is in memory only for now");
+                kept.tell();
+                let was_armed = std::mem::replace(&mut kept.is_armed, true);
+                drop(kept);
+                if !was_armed {
+                    self.write_later();
+                }
                 return;
             }
         }
         let is_due = state.is_due;
+        if kept.is_written() {
+            kept.tell();
+        }
         drop(kept);
         if is_due {
             self.write();
         }
     }
+
+    fn write_later(self: &Arc<Self>) {
+        let letters = Arc::downgrade(self);
+        let armed = self.desk.submit(move |(), cx| {
+            let armed = cx.after(AGAIN, move |(), _| {
+                let Some(letters) = letters.upgrade() else { return };
+                letters.kept.lock().is_armed = false;
+                letters.write();
+            });
+            if let Err(error) = armed {
+                tracing::error!(%error, "dead letters are written with the next one");
+            }
+        });
+        if let Err(error) = armed {
+            tracing::warn!(kind = %error.kind, "dead letters are written with the next one");
+            self.kept.lock().is_armed = false;
+        }
+    }
+
+    /// Writes what is not written. Completes when all is, or when a write has failed.
+    pub(super) fn flush(self: &Arc<Self>) -> Completion<()> {
+        let (completer, flushed) = completion();
+        let mut kept = self.kept.lock();
+        kept.waiting.push(completer);
+        if kept.is_written() {
+            kept.tell();
+        }
+        drop(kept);
+        self.write();
+        flushed
+    }
+
+    /// Number of letters that are not written.
+    pub(super) fn unwritten(&self) -> usize {
+        let kept = self.kept.lock();
+        let is_open = |letter: &&DeadLetter| {
+            let is_open = |place| kept.states.get(&place).is_some_and(State::is_open);
+            is_open(Place::of(letter.number)) || is_open(Place::Newest)
+        };
+        kept.letters.iter().filter(is_open).count()
+    }
+}
+
+impl State {
+    fn is_open(&self) -> bool {
+        self.is_due || self.is_under_way
+    }
 }
 
 impl Kept {
+    fn is_written(&self) -> bool {
+        !self.states.values().any(State::is_open)
+    }
+
+    fn tell(&mut self) {
+        for waiting in self.waiting.drain(..) {
+            // A waiter that has given up is gone.
+            let _gone = waiting.complete(());
+        }
+    }
+
     fn due(&mut self, place: Place) {
         self.states.entry(place).or_default().is_due = true;
     }

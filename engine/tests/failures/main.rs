@@ -13,6 +13,7 @@ mod heartbeats;
 mod known_keys;
 mod left_behind;
 mod left_to_others;
+mod letters;
 mod limits;
 mod messages;
 mod panics;

@@ -99,3 +99,29 @@ fn a_world_whose_store_does_not_answer_ends_in_time() {
     drop(asked);
     all_end(&store, &action, &[done.id()]);
 }
+
+#[test]
+fn a_world_whose_store_neither_reads_nor_writes_names_what_is_not_written() {
+    let (store, action) = (FaultStore::new(MemoryStore::new()), Gated::default());
+    let world = begin(&store, &action);
+    let away = || StoreError::Failed("the disk is away".to_owned());
+    let gated = [0, 1].map(|input| {
+        let (open, gate) = completion();
+        *action.0.lock().unwrap() = Some(gate);
+        let plan = world.trigger::<Gated>(input).wait().expect("it is taken");
+        while action.0.lock().unwrap().is_some() {}
+        (plan, open)
+    });
+    store.fail(away());
+    store.fail_reads(away());
+    let _taken = gated[0].1.complete(());
+    while gated[0].0.view().wait().expect("it is there").waiting() != Waiting::Store {}
+    // Its entry waits for the next look at the store, and the world ends before that.
+    let _taken = gated[1].1.complete(());
+    let (plans, problem) = not_written(&world);
+    let ids = [gated[0].0.id(), gated[1].0.id()];
+    assert_eq!(plans, ids, "{problem}");
+    assert!(problem.contains("the disk is away"), "{problem}");
+    store.heal();
+    all_end(&store, &action, &ids);
+}

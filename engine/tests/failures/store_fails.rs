@@ -226,3 +226,85 @@ fn a_chained_plan_whose_start_cannot_be_stored_waits_for_the_store_and_does_not_
     let view = place.view(&chained);
     assert_eq!((view.state, view.result()), (PlanState::Stopped, PlanResult::Success));
 }
+
+/// A store that neither reads nor writes.
+fn is_away(store: &FaultStore) {
+    store.fail(broken());
+    store.fail_reads(broken());
+}
+
+#[test]
+fn a_plan_says_that_the_store_fails_when_nobody_knows_whether_its_entry_is_written() {
+    let store = FaultStore::new(MemoryStore::new());
+    let place = Place::new(store.clone());
+    let open = place.work.shut();
+    let plan = place.trigger(0);
+    is_away(&store);
+    let _taken = open.complete(());
+    place.sim.run_until_idle();
+    for _ in 0..3 {
+        let view = place.view(&plan);
+        assert_eq!(view.waiting(), Waiting::Store, "«{}»", view.waits_for());
+        assert!(view.waits_for().contains("the disk is away"), "{}", view.waits_for());
+        place.sim.advance(Duration::from_secs(60));
+    }
+    store.heal();
+    place.sim.advance(Duration::from_secs(2));
+    let view = place.view(&plan);
+    assert_eq!((view.state, view.result()), (PlanState::Stopped, PlanResult::Success));
+    assert_eq!((view.waiting(), place.work.calls()), (Waiting::Nothing, 1));
+}
+
+#[test]
+fn orders_and_triggers_are_answered_while_a_store_neither_reads_nor_writes() {
+    let store = FaultStore::new(MemoryStore::new());
+    let place = Place::new(store.clone());
+    let _open = place.work.shut();
+    let plan = place.trigger(0);
+    is_away(&store);
+    let mut triggers = Vec::new();
+    for round in 0..3 {
+        let mut label = plan.label("city", format!("Rome {round}"), "ann");
+        let (told, mut trigger) = completion();
+        let triggering = place.world.trigger::<Work>(0);
+        let task = place.sim.group("callers").task(()).spawn().expect("it is made");
+        let asked = task.submit(move |(), cx| {
+            cx.await_interleaved(triggering, move |(), _, outcome| drop(told.complete(outcome)));
+        });
+        asked.expect("it is taken");
+        place.sim.run_until_idle();
+        place.sim.advance(Duration::from_secs(10));
+        assert!(label.is_done() && trigger.is_done(), "they hang, round {round}");
+        let told = place.sim.block_on(&mut label).expect("it ends").expect("it is answered");
+        assert!(told.expect_err("it is not written").to_string().contains("the disk is away"));
+        triggers.push(place.sim.block_on(&mut trigger).expect("it ends").expect("it is answered"));
+    }
+    for refused in triggers {
+        let refused = refused.map(|plan| plan.id()).expect_err("nothing is promised");
+        assert!(refused.to_string().contains("the disk is away"), "{refused}");
+    }
+    store.heal();
+    place.sim.advance(Duration::from_secs(5));
+    let label = place.sim.block_on(plan.label("city", "Oslo", "ann")).expect("it ends");
+    label.expect("it is answered").expect("the store is well");
+    assert_eq!(place.view(&plan).labels["city"], "Oslo");
+}
+
+#[test]
+fn an_entry_whose_answer_is_lost_while_reads_fail_is_found_later_and_not_written_twice() {
+    let store = FaultStore::new(MemoryStore::new());
+    let place = Place::new(store.clone());
+    let open = place.work.shut();
+    let plan = place.trigger(0);
+    store.lose_answer_at(store.commits() + 1);
+    store.fail_reads(broken());
+    let _taken = open.complete(());
+    place.sim.run_until_idle();
+    assert_eq!(place.view(&plan).waiting(), Waiting::Store);
+    place.sim.advance(Duration::from_secs(60));
+    store.heal();
+    place.sim.advance(Duration::from_secs(2));
+    let view = place.view(&plan);
+    assert_eq!((view.state, view.result()), (PlanState::Stopped, PlanResult::Success));
+    assert_eq!(place.work.calls(), 1);
+}

@@ -4,6 +4,7 @@
 mod common;
 
 mod claims;
+mod lost_answers;
 mod plans;
 mod takeover;
 mod together;
