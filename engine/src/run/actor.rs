@@ -197,6 +197,8 @@ impl PlanActor {
             let after = Plan::after_entry(plan, id, *place, decode(id, entry)?);
             plan = Some(after.map_err(|error| corrupt(&error))?);
         }
+        // Events left behind in stored entries were reported when these were written.
+        plan.iter_mut().for_each(|plan| drop(plan.take_left_behind()));
         let of = (loaded.head, Growth::of(&loaded), loaded.is_quarantined);
         Ok(plan.map(|plan| (plan, of)))
     }
@@ -216,8 +218,6 @@ impl PlanActor {
             let row = PlanRow { head, ..row(plan) };
             self.world.journal().update(row, self.epoch);
         }
-        // Events left behind before were reported then.
-        self.plan.iter_mut().for_each(|plan| drop(plan.take_left_behind()));
         self.go_on_as_read();
         Ok(())
     }

@@ -162,3 +162,24 @@ fn delayed_plan_that_cannot_be_encoded_when_it_is_due_is_paused_and_says_why() {
     theatre.done(plan.cancel("ann")).expect("it can be cancelled");
     assert_eq!(theatre.finished(&plan).result(), PlanResult::Cancelled);
 }
+
+#[test]
+fn a_dead_letter_is_told_once_when_an_entry_is_taken_back_after_it() {
+    let theatre = theatre(None);
+    for who in ["ann", "bob"] {
+        let ends = |is_done| if is_done { Next::Done } else { Next::suspend("a call") };
+        theatre.script.on(who, move |step| Ok(ends(step.has_event())));
+    }
+    let plan = theatre.perform("ann bob");
+    let ann = step_of(&theatre.settle(&plan), "ann");
+    let sent = ["one", "two"].map(|id| theatre.world.event(plan.id(), ann, Some(id), &1));
+    for sent in sent {
+        theatre.done(sent).expect("it is taken");
+    }
+    theatre.settle(&plan);
+    assert_eq!(theatre.world.dead_letters().total, 1);
+    theatre.done(plan.label("side", "bomb", "ann")).expect_err("it cannot be stored");
+    theatre.done(plan.label("side", "left", "ann")).expect("it can be stored");
+    theatre.settle(&plan);
+    assert_eq!(theatre.world.dead_letters().total, 1);
+}
