@@ -52,8 +52,15 @@ impl Handler<EndDamaged> for PlanActor {
         let Some(problem) = self.unreadable.as_ref().filter(|_| self.plan.is_none()) else {
             return self.pass_on(message::Order { kind: OrderKind::Halt, by, reply });
         };
-        let rows = row.ok().and_then(Result::ok).unwrap_or_default();
-        let row = rows.into_iter().find(|row| row.id == self.id);
+        let rows = row.unwrap_or_else(|failure| Err(StoreError::unanswered(&failure)));
+        let row = match rows {
+            Ok(rows) => rows.into_iter().find(|row| row.id == self.id),
+            Err(error) => {
+                // Ended without its row it would lose its labels, and who waits for it.
+                let _late = reply.complete(Err(error.into()));
+                return cx.passivate();
+            }
+        };
         let head = self.world.journal().head(self.id).or(row.as_ref().map(|row| row.head));
         let Some(head) = head else {
             let _late = reply.complete(Err(self.absence()));

@@ -3,11 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
+use turnwheel_engine::store::{Filter, PlanRow};
 use turnwheel_engine::{
     Action, ActionError, Cause, Delay, Next, PlanHandle, PlanId, PlanResult, PlanState, Retention,
-    RunAsync, RunsAsync, Singleton, SqliteStore, SqliteSync, StepContext, World,
+    RunAsync, RunsAsync, Singleton, SqliteStore, SqliteSync, StepContext, Store, StoreError,
+    TriggerOptions, World,
 };
 use turnwheel_runtime::sim::Sim;
+use turnwheel_testkit::FaultStore;
 
 /// A parent of one plan, which waits for an event and is the only one of its kind.
 struct Parent;
@@ -56,10 +59,13 @@ struct Life {
 
 impl Life {
     fn begin(file: &Path, seed: u64) -> Self {
+        Self::over(SqliteStore::new(file).sync(SqliteSync::Off), seed)
+    }
+
+    fn over(store: impl Store, seed: u64) -> Self {
         let sim = Sim::new(seed);
         let builder = World::builder().action(Parent).action(Only).seed(seed);
         let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
-        let store = SqliteStore::new(file).sync(SqliteSync::Off);
         let world = sim.block_on(builder.open(store)).expect("it ends").expect("it begins");
         Self { sim, world }
     }
@@ -185,4 +191,54 @@ fn a_sub_plan_of_which_nothing_is_left_begins_again_and_its_parent_can_be_cancel
     cancelled.expect("the world is there").expect("it is asked to end");
     assert_eq!(life.state(parent), (PlanState::Stopped, PlanResult::Cancelled));
     assert_eq!(life.state(child), (PlanState::Stopped, PlanResult::Cancelled));
+}
+
+/// A damaged plan with a label, and a world over a store that may fail.
+fn damaged_alone() -> (tempfile::TempDir, FaultStore, Life, PlanId) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("plans.db");
+    let life = Life::begin(&file, 1);
+    let labelled = TriggerOptions::new().label("city", "Rome");
+    let plan = life.sim.block_on(life.world.trigger_with::<Only>(labelled, ()));
+    let plan = plan.expect("it ends").expect("it is taken").id();
+    life.sim.advance(Duration::from_secs(60));
+    drop(life);
+    damage(&file, plan);
+    let store = FaultStore::new(SqliteStore::new(&file).sync(SqliteSync::Off));
+    let life = Life::over(store.clone(), 2);
+    life.sim.advance(Duration::from_secs(60));
+    (folder, store, life, plan)
+}
+
+#[test]
+fn a_damaged_plan_that_is_halted_while_a_read_fails_keeps_what_is_known_of_it() {
+    let mut refused = 0;
+    for offset in 1..6 {
+        let (_folder, store, life, plan) = damaged_alone();
+        let this_once = StoreError::Failed("this once".to_owned());
+        store.fail_read_at(store.reads() + offset, this_once);
+        let halt = || {
+            let halted = life.sim.block_on(life.world.plan(plan).halt("ann"));
+            halted.expect("it ends").expect("the world is there")
+        };
+        let halted = halt();
+        store.heal();
+        if let Err(error) = halted {
+            assert!(error.to_string().contains("this once"), "read {offset}: {error}");
+            assert_ne!(row(&life, plan).state, PlanState::Stopped, "read {offset}");
+            refused += 1;
+            halt().expect("the store is well");
+        }
+        let row = row(&life, plan);
+        assert_eq!((row.state, &*row.action), (PlanState::Stopped, "only"), "read {offset}");
+        assert_eq!(row.labels["city"], "Rome", "read {offset}");
+    }
+    assert_eq!(refused, 2, "the plan is read, and its row");
+}
+
+fn row(life: &Life, plan: PlanId) -> PlanRow {
+    life.sim.advance(Duration::from_secs(60));
+    let rows = life.sim.block_on(life.world.list(Filter::default())).expect("it ends");
+    let row = rows.expect("it reads").into_iter().find(|row| row.id == plan);
+    row.expect("it is there")
 }
