@@ -31,6 +31,7 @@ use meter::Meter;
 pub(crate) use meter::Tally;
 pub use meter::{JournalStats, Spread};
 pub(crate) use states::Durable;
+pub(crate) use unsure::is_refusal;
 use writer::{Changing, Entry, Heads, Writer};
 
 use crate::error::{not_taken, BuildError, StoreError};

@@ -24,7 +24,7 @@ pub(super) struct Unsure {
 }
 
 /// Whether the error itself says that nothing was written.
-pub(super) fn is_refusal(error: &StoreError) -> bool {
+pub(crate) fn is_refusal(error: &StoreError) -> bool {
     matches!(error, StoreError::Full(_) | StoreError::Fenced { .. })
 }
 

@@ -41,6 +41,7 @@ mod spec;
 mod state;
 mod timetable;
 mod timing;
+mod unsure;
 mod view;
 
 pub use error::ScheduleError;

@@ -23,6 +23,7 @@ use super::rule::Rule;
 use super::state::Kept;
 use crate::error::StoreError;
 use crate::id::PlanId;
+use crate::journal::is_refusal;
 use crate::limits::{SCHEDULES_MAX, SCHEDULE_CLOCK_CHECK};
 use crate::store::{ScheduleRow, ScheduleWrite, Swap, SCHEDULES_SLOT};
 use crate::time::Time;
@@ -52,7 +53,7 @@ pub(crate) struct Roster {
     armed: Option<(Time, Timer)>,
     /// Schedules with changes that are not on their way to the store.
     pub(super) dirty: BTreeSet<String>,
-    is_writing: bool,
+    pub(super) is_writing: bool,
     /// When the clock was last read.
     seen: Time,
     /// Why nothing is launched any more: another world has the store.
@@ -132,10 +133,19 @@ impl Entry {
 }
 
 /// A change on its way to the store.
-struct Change {
-    name: String,
+pub(super) struct Change {
+    pub(super) name: String,
+    /// The version that is changed.
+    from: u64,
     kept: Option<Kept>,
     answers: Vec<Answer>,
+}
+
+impl Change {
+    /// Whether the change was made, if this is the version in the store; 0 if there is none.
+    pub(super) fn is_made(&self, version: u64) -> bool {
+        version == if self.kept.is_some() { self.from + 1 } else { 0 }
+    }
 }
 
 impl Timetable {
@@ -301,7 +311,8 @@ impl Roster {
             let data = kept.as_ref().map(Kept::encode);
             let from = entry.version;
             writes.push(ScheduleWrite { name: name.clone(), from, data, epoch });
-            changes.push(Change { name, kept, answers: std::mem::take(&mut entry.answers) });
+            let answers = std::mem::take(&mut entry.answers);
+            changes.push(Change { name, from, kept, answers });
         }
         if let Some(error) = self.fenced.clone() {
             return changes.into_iter().for_each(|change| self.take_back(change, &error));
@@ -335,15 +346,18 @@ impl Roster {
                 if matches!(error, StoreError::Fenced { .. }) {
                     self.fenced = Some(error.clone());
                 }
-                changes.into_iter().for_each(|change| self.take_back(change, &error));
+                match is_refusal(&error) {
+                    true => changes.into_iter().for_each(|change| self.take_back(change, &error)),
+                    false => self.look_up(changes, error, cx),
+                }
             }
         }
         self.settle(cx);
     }
 
     /// A change is durable: now its launches may begin.
-    fn stored(&mut self, change: Change, cx: &mut Context<'_, Self>) {
-        let Change { name, kept, answers } = change;
+    pub(super) fn stored(&mut self, change: Change, cx: &mut Context<'_, Self>) {
+        let Change { name, kept, answers, .. } = change;
         let Some(entry) = self.entries.get_mut(&name) else { return };
         let is_gone = kept.is_none();
         entry.version = if is_gone { 0 } else { entry.version + 1 };
@@ -364,7 +378,7 @@ impl Roster {
     }
 
     /// A change was not made: the schedule is as the store has it.
-    fn take_back(&mut self, change: Change, error: &StoreError) {
+    pub(super) fn take_back(&mut self, change: Change, error: &StoreError) {
         let Some(entry) = self.entries.get_mut(&change.name) else { return };
         let answers = std::mem::take(&mut entry.answers);
         for answer in change.answers.into_iter().chain(answers) {

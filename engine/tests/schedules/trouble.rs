@@ -318,3 +318,26 @@ fn schedules_survive_in_a_file() {
     let left = sim.block_on(world.schedules().list("", 10)).unwrap().unwrap().unwrap();
     assert!(left.is_empty());
 }
+
+#[test]
+fn a_schedule_whose_answers_are_lost_is_stored_launches_and_is_removed() {
+    let store = FaultStore::new(MemoryStore::new());
+    let script = Script::default();
+    let wall = SystemTime::from(time("2026-03-01T00:30:00Z"));
+    let (sim, world) = world_over(store.clone(), &script, wall);
+    let schedules = world.schedules();
+    store.lose_answer_at(store.commits() + 1);
+    let put = schedules.put(every("hourly", HOUR, "a"));
+    sim.block_on(put).unwrap().unwrap().expect("it is stored");
+    sim.advance(HOUR);
+    let view = sim.block_on(schedules.get("hourly")).unwrap().unwrap().expect("it is there");
+    assert_eq!(launches(&view), ["01:00 launched"]);
+    store.lose_answer_at(store.commits() + 1);
+    let removed = schedules.remove("hourly");
+    sim.block_on(removed).unwrap().unwrap().expect("it is removed");
+    sim.advance(2 * HOUR);
+    let gone = sim.block_on(schedules.get("hourly")).unwrap().unwrap();
+    assert!(matches!(gone, Err(ScheduleError::Unknown(_))), "{gone:?}");
+    let plans = sim.block_on(world.list(Filter::default())).unwrap().unwrap();
+    assert_eq!(plans.len(), 1);
+}
