@@ -16,8 +16,8 @@ use crate::error::{PlanError, StoreError};
 use crate::id::{PlanId, StepId};
 use crate::payload::Payload;
 use crate::plan::{Plan, Record};
-use crate::store::{Seq, WorldKind};
-use crate::world::{Shared, TriggerOptions, World, WorldBuilder};
+use crate::store::{Seq, StoreReader, WorldKind};
+use crate::world::{DeadLetters, Letters, Shared, TriggerOptions, World, WorldBuilder};
 
 pub use self::alone::{call_alone, has_phase, plan_alone, run_alone, Calling, Over, Phase};
 pub use crate::error::unanswered;
@@ -113,6 +113,15 @@ pub async fn publish_to(
 /// The store failed.
 pub async fn write_rows(world: &World) -> Result<(), StoreError> {
     world.write_rows().await
+}
+
+/// Reads the dead letters of a store.
+///
+/// # Errors
+///
+/// The store failed.
+pub fn stored_letters(reader: &mut dyn StoreReader) -> Result<DeadLetters, StoreError> {
+    Letters::stored(reader)
 }
 
 /// Applies an entry of the journal to a plan, or to none if the entry is its first.

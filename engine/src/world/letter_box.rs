@@ -125,10 +125,12 @@ impl Letters {
     }
 
     pub(super) fn after(&self, number: u64, limit: usize) -> DeadLetters {
-        let kept = self.kept.lock();
-        let first = kept.letters.partition_point(|letter| letter.number <= number);
-        let letters = kept.letters.iter().skip(first).take(limit).cloned().collect();
-        DeadLetters { total: kept.newest, letters }
+        self.kept.lock().after(number, limit)
+    }
+
+    /// What a store has.
+    pub(crate) fn stored(reader: &mut dyn StoreReader) -> Result<DeadLetters, StoreError> {
+        Ok(read(reader)?.after(0, usize::MAX))
     }
 
     /// Number of letters since the store was opened.
@@ -227,6 +229,12 @@ impl State {
 }
 
 impl Kept {
+    fn after(&self, number: u64, limit: usize) -> DeadLetters {
+        let first = self.letters.partition_point(|letter| letter.number <= number);
+        let letters = self.letters.iter().skip(first).take(limit).cloned().collect();
+        DeadLetters { total: self.newest, letters }
+    }
+
     fn is_written(&self) -> bool {
         !self.states.values().any(State::is_open)
     }

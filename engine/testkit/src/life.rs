@@ -141,7 +141,7 @@ fn run<W: Workload>(
         world => world,
     };
     let world = world.map_err(|error| format!("the world does not start: {error}"))?;
-    let client = Client::new(world.clone(), plans, Arc::clone(acks));
+    let client = Client::new(vec![world.clone()], plans, Arc::clone(acks));
     let limit = sim.now() + workload.patience();
     let mut client = pin!(workload.client(client));
     loop {

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use turnwheel_engine::internal::{after_entry, decode, decode_plan, encode_plan, row};
+use turnwheel_engine::internal::{
+    after_entry, decode, decode_plan, encode_plan, row, stored_letters,
+};
 use turnwheel_engine::plan::{End, Plan, PlanState, Record};
 use turnwheel_engine::store::{Filter, Seq, StoreReader, Written};
-use turnwheel_engine::{PlanId, StoreError};
+use turnwheel_engine::{DeadLetters, PlanId, StoreError};
 
 use crate::workload::{Ack, Workload};
 
@@ -179,6 +181,23 @@ fn snapshot(reader: &mut dyn StoreReader, plan: &Plan) -> Result<(), String> {
     }
     if encode_plan(&kept) != encode_plan(plan) {
         return Err(format!("plan {}: its snapshot is not what its journal tells", plan.id));
+    }
+    Ok(())
+}
+
+/// The dead letters that a world has are in its store, and no event is there twice.
+pub(super) fn letters(reader: &mut dyn StoreReader, known: &DeadLetters) -> Result<(), String> {
+    let stored = stored_letters(reader).map_err(|error| error.to_string())?;
+    if stored != *known {
+        let (kept, there) = (stored.letters.len(), known.letters.len());
+        return Err(format!("{kept} dead letters are in the store, and {there} in the world"));
+    }
+    let mut seen = HashSet::new();
+    for letter in known.letters.iter().filter(|letter| letter.id.is_some()) {
+        if !seen.insert((letter.plan, letter.step, &letter.id)) {
+            let (plan, id) = (letter.plan, letter.id.as_deref().unwrap_or_default());
+            return Err(format!("plan {plan}: event «{id}» is two dead letters"));
+        }
     }
     Ok(())
 }

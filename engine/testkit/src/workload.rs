@@ -23,6 +23,10 @@ const ASK_AGAIN: Duration = Duration::from_millis(10);
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 const TRIES: u32 = 200;
 
+/// How long the answer to an order may take, also while the store fails: shorter than a store does
+/// that fails for a minute.
+const ANSWER_MAX: Duration = Duration::from_secs(40);
+
 /// A world and a client that uses it, to be interrupted by crashes.
 ///
 /// After a crash the world is opened again over what the store has kept, and the client is run again from
@@ -37,6 +41,11 @@ pub trait Workload {
 
     /// What the client does.
     fn client(&self, client: Client) -> impl Future<Output = Result<(), String>>;
+
+    /// How many worlds are over the store, each with the same actions.
+    fn worlds(&self) -> usize {
+        1
+    }
 
     /// Whether a plan is where it has to come to at last.
     fn is_end(&self, plan: &Plan) -> bool {
@@ -77,6 +86,10 @@ impl<W: Workload> Workload for &W {
         (**self).client(client)
     }
 
+    fn worlds(&self) -> usize {
+        (**self).worlds()
+    }
+
     fn is_end(&self, plan: &Plan) -> bool {
         (**self).is_end(plan)
     }
@@ -98,6 +111,7 @@ impl<W: Workload> Workload for &W {
 #[derive(Clone)]
 pub struct Client {
     world: World,
+    worlds: Vec<World>,
     group: Group,
     acks: Arc<Mutex<Vec<Ack>>>,
 }
@@ -131,13 +145,42 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    pub(super) fn new(world: World, group: Group, acks: Arc<Mutex<Vec<Ack>>>) -> Self {
-        Self { world, group, acks }
+    pub(super) fn new(worlds: Vec<World>, group: Group, acks: Arc<Mutex<Vec<Ack>>>) -> Self {
+        let world = worlds.first().expect("a run has a world").clone();
+        Self { world, worlds, group, acks }
     }
 
     /// The world. What it acknowledges without the client is not checked by itself.
     pub fn world(&self) -> &World {
         &self.world
+    }
+
+    /// The same client, with another one of the [worlds](Workload::worlds), counted from 0.
+    ///
+    /// # Panics
+    ///
+    /// There is no such world.
+    #[must_use]
+    pub fn of_world(&self, number: usize) -> Self {
+        let world = self.worlds.get(number).expect("the workload has so many worlds").clone();
+        Self { world, ..self.clone() }
+    }
+
+    /// The virtual time since the begin of this life. Clocks that are set do not change it.
+    pub fn now(&self) -> Duration {
+        Duration::from_nanos(self.group.now_ns())
+    }
+
+    /// The answer to something that is asked of a world: also a store that fails for long must not
+    /// hold it up.
+    async fn answer<T>(&self, asked: impl Future<Output = T>) -> Result<T, String> {
+        let begun = self.now();
+        let answer = asked.await;
+        let took = self.now() - begun;
+        match took > ANSWER_MAX {
+            true => Err(format!("an answer has taken {took:?}")),
+            false => Ok(answer),
+        }
     }
 
     /// Triggers a plan, or finds the one that was triggered with this key.
@@ -188,7 +231,7 @@ impl Client {
     ) -> Result<(), String> {
         let mut tries = 0;
         let step = loop {
-            let view = match self.world.plan(plan).view().await {
+            let view = match self.answer(self.world.plan(plan).view()).await? {
                 Ok(view) => view,
                 Err(PlanError::Store(_)) if tries < TRIES => {
                     tries += 1;
@@ -207,7 +250,7 @@ impl Client {
                 _ => return Ok(()),
             };
             tries += 1;
-            let taken = self.world.event(plan, step, Some(id), event).await;
+            let taken = self.answer(self.world.event(plan, step, Some(id), event)).await?;
             match taken.map_err(|failure| failure.to_string())? {
                 Ok(()) => break step,
                 Err(PlanError::Store(_)) if tries < TRIES => self.pause(TRY_AGAIN).await,
@@ -231,7 +274,7 @@ impl Client {
         let mut tries = 0;
         let plan = loop {
             tries += 1;
-            match begin().await {
+            match self.answer(begin()).await? {
                 Ok(plan) => break plan.id(),
                 Err(TriggerError::Store(_)) if tries < TRIES => self.pause(TRY_AGAIN).await,
                 Err(error) => return Err(error.to_string()),
@@ -269,7 +312,7 @@ impl Client {
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.world.plan(plan).cancel("the client").await {
+            match self.answer(self.world.plan(plan).cancel("the client")).await? {
                 Ok(Ok(()) | Err(PlanError::State { .. })) => return Ok(()),
                 Ok(Err(PlanError::Store(_))) if tries < TRIES => self.pause(TRY_AGAIN).await,
                 Ok(Err(error)) => return Err(error.to_string()),

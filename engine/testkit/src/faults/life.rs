@@ -7,9 +7,10 @@ use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
+use turnwheel_engine::connect::Local;
 use turnwheel_engine::internal::write_rows;
 use turnwheel_engine::store::{Filter, Store};
-use turnwheel_engine::{BuildError, World};
+use turnwheel_engine::{BuildError, SharedStore, World};
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::Group;
 
@@ -22,6 +23,9 @@ use crate::workload::{Ack, Client, Workload};
 
 /// What is added to the seed of a life for the one after it: ids must not come again.
 const NEXT_LIFE: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The same, for the next world of a life.
+const NEXT_WORLD: u64 = 0xbf58_476d_1ce4_e5b9;
 
 /// How long nobody is there between two lives.
 const DOWN: Duration = Duration::from_millis(1_500);
@@ -93,9 +97,9 @@ pub(super) fn judge<W: Workload>(
     let injector = Arc::new(Injector::new(points, life.sim.clock()));
     let faulty = FaultStore::injected(Arc::clone(&store), Arc::clone(&injector) as _, twin);
     let run = Run { workload, injector, store: faulty, acks: Arc::default() };
-    loop {
-        let (end, world) = run.live(&life)?;
-        let End::Stopped(stop) = end else { break };
+    let worlds = loop {
+        let (end, worlds) = run.live(&life)?;
+        let End::Stopped(stop) = end else { break worlds };
         let wall = life.sim.wall() + DOWN;
         let next = Life::new(life.seed.wrapping_add(NEXT_LIFE), wall, workload.patience());
         let before = std::mem::replace(&mut life, next);
@@ -104,12 +108,12 @@ pub(super) fn judge<W: Workload>(
             drop(store.writer().map_err(|error| error.to_string())?);
             before.sim.advance(DOOMED);
         }
-        drop(world);
+        drop(worlds);
         drop(before);
         run.injector.begin_life(life.sim.clock());
-    }
+    };
     let counts = run.injector.counts();
-    run.check(&*store)?;
+    run.check(&*store, &worlds)?;
     Ok(counts)
 }
 
@@ -122,14 +126,14 @@ impl Life {
 }
 
 impl<W: Workload> Run<'_, W> {
-    /// One life; its world comes back, to be dropped when it is time.
-    fn live(&self, life: &Life) -> Result<(End, Option<World>), String> {
-        let world = match self.start(life)? {
-            Ok(world) => world,
-            Err(stop) => return Ok((End::Stopped(stop), None)),
+    /// One life; its worlds come back, to be dropped when it is time.
+    fn live(&self, life: &Life) -> Result<(End, Vec<World>), String> {
+        let worlds = match self.start(life)? {
+            Ok(worlds) => worlds,
+            Err(stop) => return Ok((End::Stopped(stop), Vec::new())),
         };
-        let stop = match self.through(life, &world) {
-            Ok(None) => return Ok((End::Done, Some(world))),
+        let stop = match self.through(life, &worlds) {
+            Ok(None) => return Ok((End::Done, worlds)),
             Ok(Some(stop)) => stop,
             // Without a store the client has reason to give up.
             Err(problem) => self.injector.stopped().ok_or(problem)?,
@@ -139,24 +143,25 @@ impl<W: Workload> Run<'_, W> {
                 life.sim.advance(DOOMED);
             }
             Stop::Shutdown => {
-                let ended = pin!(world.terminate(ENDING));
-                let _refused = self.settled(life, ended, life.sim.now() + 2 * ENDING)?;
+                for world in &worlds {
+                    let ended = pin!(world.terminate(ENDING));
+                    let _refused = self.settled(life, ended, life.sim.now() + 3 * ENDING)?;
+                }
             }
             Stop::Killed | Stop::TakenOver => {}
         }
-        Ok((End::Stopped(stop), Some(world)))
+        Ok((End::Stopped(stop), worlds))
     }
 
-    /// Starts a world, again and again if the store refuses it.
-    fn start(&self, life: &Life) -> Result<Result<World, Stop>, String> {
+    /// Starts the worlds, again and again if the store refuses them.
+    fn start(&self, life: &Life) -> Result<Result<Vec<World>, Stop>, String> {
         let journal = life.sim.group("journal");
         let mut problem = String::new();
         for _ in 0..STARTS {
-            let builder = World::builder().group(&life.plans).io_group(&journal).seed(life.seed);
-            let open = pin!(self.workload.world(builder).open(self.store.clone()));
+            let open = pin!(self.open(life, &journal));
             let limit = life.sim.now() + life.limit;
             match self.settled(life, open, limit)? {
-                Ok(world) => return Ok(Ok(world)),
+                Ok(worlds) => return Ok(Ok(worlds)),
                 Err(BuildError::Store(error)) => problem = error.to_string(),
                 Err(error) => return Err(format!("the world does not start: {error}")),
             }
@@ -168,10 +173,30 @@ impl<W: Workload> Run<'_, W> {
         Err(format!("the world does not start: {problem}"))
     }
 
+    /// Starts the world with the store, or several that share it.
+    async fn open(&self, life: &Life, journal: &Group) -> Result<Vec<World>, BuildError> {
+        let count = self.workload.worlds();
+        if count == 1 {
+            let builder = World::builder().group(&life.plans).io_group(journal).seed(life.seed);
+            return Ok(vec![self.workload.world(builder).open(self.store.clone()).await?]);
+        }
+        let shared = SharedStore::open_in(self.store.clone(), journal, Local::new())?;
+        let mut worlds = Vec::new();
+        for number in 0..count as u64 {
+            let seed = life.seed.wrapping_add(number * NEXT_WORLD);
+            let builder = World::builder().name(&format!("world {number}"));
+            let builder = builder.group(&life.plans).seed(seed);
+            worlds.push(self.workload.world(builder).join_later(&shared).await?);
+        }
+        Ok(worlds)
+    }
+
     /// Runs the client, and waits for the end of all plans and for the quiet after it. Nothing if
     /// that is done; or why the life is to end before.
-    fn through(&self, life: &Life, world: &World) -> Result<Option<Stop>, String> {
-        let client = Client::new(world.clone(), life.plans.clone(), Arc::clone(&self.acks));
+    fn through(&self, life: &Life, worlds: &[World]) -> Result<Option<Stop>, String> {
+        let client = Client::new(worlds.to_vec(), life.plans.clone(), Arc::clone(&self.acks));
+        // The client may have ended the others.
+        let world = worlds.last().expect("a life has a world");
         let limit = life.sim.now() + life.limit;
         let mut client = pin!(self.workload.client(client));
         loop {
@@ -285,9 +310,11 @@ impl<W: Workload> Run<'_, W> {
     }
 
     /// Conditions that must hold at the end.
-    fn check(&self, store: &dyn Store) -> Result<(), String> {
+    fn check(&self, store: &dyn Store, worlds: &[World]) -> Result<(), String> {
         let text = |error: turnwheel_engine::StoreError| error.to_string();
         let mut reader = store.reader().map_err(text)?;
+        let letters = worlds.last().map(World::dead_letters).unwrap_or_default();
+        verify::letters(&mut *reader, &letters)?;
         let journal = verify::journal(&mut *reader).map_err(text)?;
         let plans = verify::plans(&journal)?;
         let acks = self.acks.lock();
