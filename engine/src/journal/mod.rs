@@ -234,8 +234,8 @@ impl Journal {
     }
 
     /// The plans of a world whose newest entries are not written.
-    pub(crate) fn unwritten(&self, epoch: u64) -> Completion<Vec<PlanId>> {
-        self.writer.call(move |writer, cx| writer.unwritten(epoch, cx.now_ns()))
+    pub(crate) fn unwritten(&self, world: u64) -> Completion<Vec<PlanId>> {
+        self.writer.call(move |writer, cx| writer.unwritten(world, cx.now_ns()))
     }
 
     /// The plans whose rows were behind at the start and still are.

@@ -82,10 +82,10 @@ impl Writer {
     }
 
     /// The plans of a world whose entries wait here and are not written after one more try.
-    pub(super) fn unwritten(&mut self, epoch: u64, now_ns: u64) -> Vec<PlanId> {
+    pub(super) fn unwritten(&mut self, world: u64, now_ns: u64) -> Vec<PlanId> {
         let unsure = self.unsure.iter().flat_map(|unsure| &unsure.entries);
         let appends = unsure.chain(&self.waiting).map(|entry| &entry.entry.append);
-        let own = appends.filter(|append| append.epoch == epoch);
+        let own = appends.filter(|append| self.directory.owns(world, append.plan));
         let mut open: Vec<(PlanId, Seq)> = own.map(|append| (append.plan, append.prev)).collect();
         self.commit(now_ns);
         let heads = self.heads.0.lock();

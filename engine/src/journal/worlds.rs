@@ -13,7 +13,7 @@ use super::unsure::is_refusal;
 use super::writer::Writer;
 use super::Journal;
 use crate::error::{not_taken, StoreError};
-use crate::store::{Swap, Worlds, WorldsWrite};
+use crate::store::{Slots, Swap, WorldRow, Worlds, WorldsWrite};
 
 /// Pause before the list is read again if the store did not answer.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -81,15 +81,14 @@ impl Writer {
                 (StoreError::Failed(problem), None)
             }
             Err(error) if is_refusal(&error) => return tell(answer, Err(error)),
-            // Nobody else changes them: the next version is this change.
-            Err(error) => (error, Some(write.from + 1)),
+            Err(error) => (error, Some(write)),
         };
         tracing::warn!(%error, "it is not known whether the worlds were changed");
         self.worlds_known = Known::Unsure;
         let answer = answer.clone();
         self.read_worlds(cx, move |writer, _, read| {
-            let now = writer.directory.now().version;
-            let is_made = read.is_ok() && made == Some(now);
+            let now = writer.directory.now();
+            let is_made = read.is_ok() && made.is_some_and(|write| is_made(&now, &write));
             tell(&answer, if is_made { Ok(true) } else { Err(error) });
         });
     }
@@ -137,6 +136,17 @@ impl Writer {
             }
         }
     }
+}
+
+/// Whether the worlds are as a change has left them. Their slots may have other owners since.
+fn is_made(now: &Worlds, write: &WorldsWrite) -> bool {
+    let without_slots = |row: &WorldRow| WorldRow { slots: Slots::default(), ..row.clone() };
+    let is_put = |put: &WorldRow| {
+        now.find(put.epoch).is_some_and(|row| without_slots(row) == without_slots(put))
+    };
+    now.version > write.from
+        && write.put.iter().all(is_put)
+        && write.gone.iter().all(|world| now.find(*world).is_none())
 }
 
 fn tell(answer: &Answer, outcome: Result<bool, StoreError>) {
