@@ -1,6 +1,7 @@
 //! Errors, and their remedies.
 
 mod state_name;
+mod text;
 mod unanswered;
 
 use std::any::Any;
@@ -9,6 +10,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::text::cut;
+pub use self::text::TextTooLong;
 pub(crate) use self::unanswered::not_taken;
 pub use self::unanswered::unanswered;
 use crate::connect::ConnectError;
@@ -97,50 +100,6 @@ pub struct ActionError {
     pub message: String,
     /// Whether trying again cannot help.
     pub is_final: bool,
-}
-
-/// A text that is to be stored is too long.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[error(
-    "the {what} has {bytes} bytes, and {limit} are the limit: use a shorter one, such as its hash"
-)]
-#[non_exhaustive]
-pub struct TextTooLong {
-    /// Its name in words.
-    pub what: String,
-    /// Its number of bytes.
-    pub bytes: usize,
-    /// The maximum.
-    pub limit: usize,
-}
-
-impl TextTooLong {
-    /// Whether a text may be stored.
-    pub(crate) fn check(what: &str, text: &str, limit: usize) -> Result<(), Self> {
-        Self::of(what, text.len(), limit)
-    }
-
-    /// Whether texts of so many bytes may be stored.
-    pub(crate) fn of(what: &str, bytes: usize, limit: usize) -> Result<(), Self> {
-        if bytes > limit {
-            Err(Self { what: what.to_owned(), bytes, limit })
-        } else {
-            Ok(())
-        }
-    }
-}
-
-/// A text that is no longer than a limit: its begin, if it is too long, and how long it was.
-pub(crate) fn cut(text: String, limit: usize) -> String {
-    if text.len() <= limit {
-        return text;
-    }
-    let end = format!("… ({} bytes in all)", text.len());
-    let mut at = limit.saturating_sub(end.len());
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    format!("{}{end}", &text[..at])
 }
 
 impl ActionError {
