@@ -28,10 +28,11 @@ use serde::{Deserialize, Serialize};
 use turnwheel_engine::plan::ActionData;
 use turnwheel_engine::{
     output, Action, ActionError, ActionRef, Input, Next, Plan, PlanHandle, PlanResult, PlanState,
-    PlanView, Planner, Queue, Run, Runs, SqliteStore, StepContext, World,
+    PlanView, Planner, Queue, Run, Runs, StepContext, World,
 };
 use turnwheel_runtime::completion::block_on_timeout;
 use turnwheel_runtime::Failure;
+use turnwheel_sqlite::SqliteStore;
 
 /// The queue of disks, and its places.
 const DISKS: (&str, u32) = ("disks", 2);
@@ -52,8 +53,8 @@ struct Options {
     /// Leave the plugin out
     #[arg(long)]
     no_monitoring: bool,
-    /// Where the plans are kept; an earlier run goes on. A temporary folder if nothing is said, which
-    /// is removed at the end
+    /// Where the plans are kept; an earlier run goes on. A temporary folder if nothing is said,
+    /// which is removed at the end
     #[arg(long, value_name = "PATH")]
     folder: Option<PathBuf>,
 }

@@ -41,6 +41,7 @@ pub mod work;
 pub use turnwheel_engine as engine;
 pub use turnwheel_flow as flow;
 pub use turnwheel_runtime as runtime;
+pub use turnwheel_sqlite as sqlite;
 
 /// Typed actors and keyed entities: [`turnwheel-actors`](turnwheel_actors), its test kit and
 /// ready-made interceptors.

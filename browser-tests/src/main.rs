@@ -7,13 +7,13 @@ use std::io::Write as _;
 use clap::Parser;
 use serde::Serialize;
 use serde_json::json;
-use turnwheel::engine::SqliteStore;
+use turnwheel::sqlite::SqliteStore;
 use turnwheel_browser::{Chromium, Page, Served};
 
 /// Measures the first contentful paint of each page of the console.
 ///
-/// A server over a new SQLite store gets its plans; then each page is opened in Chromium so many times,
-/// each time as a new document. Rows are JSON on standard output, times in milliseconds.
+/// A server over a new SQLite store gets its plans; then each page is opened in Chromium so many
+/// times, each time as a new document. Rows are JSON on standard output, times in milliseconds.
 #[derive(Debug, Parser)]
 #[command(name = "turnwheel-paint", version)]
 struct Arguments {

@@ -20,10 +20,13 @@ use crate::store::{Seq, StoreReader, WorldKind};
 use crate::world::{DeadLetters, Letters, Shared, TriggerOptions, World, WorldBuilder};
 
 pub use self::alone::{call_alone, has_phase, plan_alone, run_alone, Calling, Over, Phase};
+pub use crate::action::panic_message;
+pub use crate::action::transact::transact;
 pub use crate::error::unanswered;
 pub use crate::journal::{decode, decode_plan, encode_plan};
 pub use crate::picture::{fault_text, task_place, EFFECT, TASK};
 pub use crate::run::row;
+pub use crate::store::change::admit;
 pub use crate::world::{Heard, Later, Plugin};
 
 /// World that may have ended.

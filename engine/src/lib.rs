@@ -42,12 +42,8 @@ pub use plan::{
     ActionRef, Flow, Input, OutputRef, Plan, PlanResult, PlanState, Planner, StepKind, StepState,
     SubPlanCounts, Waiting,
 };
-/// Types passed to the code of [`StepContext::transaction`].
-pub use rusqlite;
 pub use schedule::{Schedule, ScheduleError};
-pub use store::{
-    Codec, CodedStore, MemoryStore, SqliteCheck, SqliteStore, SqliteSync, Store, WorldKind,
-};
+pub use store::{Codec, CodedStore, MemoryStore, Store, WorldKind};
 pub use time::{Time, TimeError};
 pub use transaction::TransactionAdapter;
 /// Makes an action of a function or of an impl block: the shortest way to write one.
@@ -116,8 +112,8 @@ pub use transaction::TransactionAdapter;
 /// Options: `name = ".."`, under which plans are stored, by default that of the function or type
 /// (renaming it makes plans that wait wait for ever: give a name); `version`, `input`, `output`;
 /// `queue`, `priority`, `retry`, `limit`, `heartbeat`, `rescue`, `on_interrupt`, `cancellable`, as
-/// the methods of [`Action`]; `type_name` of a function's action; `crate`, the path of this crate where it is not found among
-/// the dependencies (it is also found in `turnwheel`).
+/// the methods of [`Action`]; `type_name` of a function's action; `crate`, the path of this crate
+/// where it is not found among the dependencies (it is also found in `turnwheel`).
 pub use turnwheel_engine_macros::action;
 pub use world::{
     ActionInfo, Asking, BrokenPlan, Bulk, BulkOrder, BulkOutcome, BulkPlan, BulkProgress,

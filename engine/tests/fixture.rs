@@ -13,10 +13,11 @@ use turnwheel_actors::entity::{ReminderId, ReminderRow};
 use turnwheel_engine::store::Filter;
 use turnwheel_engine::{
     Action, ActionError, Next, PlanHandle, PlanId, PlanResult, PlanState, Rescue, RetryPolicy, Run,
-    Runs, SqliteStore, StepContext, World,
+    Runs, StepContext, World,
 };
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::Backoff;
+use turnwheel_sqlite::SqliteStore;
 
 const WRITE: &str = "TURNWHEEL_WRITE_FIXTURE";
 

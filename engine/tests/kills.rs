@@ -12,8 +12,9 @@ use std::process::{Child, Command, Stdio};
 use serde::{Deserialize, Serialize};
 use turnwheel_engine::{
     output, Action, ActionError, Finalize, Finalizes, Input, Next, PlanId, PlanResult, PlanState,
-    Planner, Run, RunAsync, Runs, RunsAsync, SqliteStore, StepContext, World,
+    Planner, Run, RunAsync, Runs, RunsAsync, StepContext, World,
 };
+use turnwheel_sqlite::SqliteStore;
 
 /// Says to this binary that it is to be the process that is killed, and where its file is.
 const FOLDER: &str = "TURNWHEEL_KILLED_IN";

@@ -5,10 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use turnwheel_engine::store::{Append, Batch, PlanRow, Removal, RowWrite, Slots, StoreWriter};
-use turnwheel_engine::{
-    PlanId, PlanResult, PlanState, SqliteCheck, SqliteStore, SqliteSync, Store, StoreError, Time,
-    Waiting,
-};
+use turnwheel_engine::{PlanId, PlanResult, PlanState, Store, StoreError, Time, Waiting};
+use turnwheel_sqlite::{SqliteCheck, SqliteStore, SqliteSync};
 
 fn plan(number: u64) -> PlanId {
     PlanId::from_bytes(u128::from(number).to_be_bytes())
@@ -101,7 +99,8 @@ fn a_world_keeps_its_file_also_when_nobody_keeps_the_store() {
     assert!(SqliteStore::new(&path).writer().is_ok(), "it is free again");
 }
 
-/// A program that is being started has copies of all open files until it runs, that of the lock among them.
+/// A program that is being started has copies of all open files until it runs, that of the lock
+/// among them.
 #[cfg(unix)]
 #[test]
 fn a_file_is_free_once_it_is_closed_also_while_programs_are_started() {

@@ -5,7 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use turnwheel_engine::{MemoryStore, SharedStore, SqliteStore, World};
+use turnwheel_engine::{MemoryStore, SharedStore, World};
+use turnwheel_sqlite::SqliteStore;
 
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").expect("Linux lists threads").count()

@@ -9,8 +9,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use turnwheel_engine::{
     output, Action, ActionError, BuildError, Finalize, Finalizes, Input, Next, Planner, RunAsync,
-    RunsAsync, SqliteStore, StepContext, World,
+    RunsAsync, StepContext, World,
 };
+use turnwheel_sqlite::SqliteStore;
 
 /// The shortest sleep of a plan, and how many milliseconds it may be longer.
 const SLEEP: (Duration, u64) = (Duration::from_millis(50), 250);

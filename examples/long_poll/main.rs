@@ -23,7 +23,8 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use turnwheel_engine::{PlanHandle, PlanResult, PlanState, SqliteStore, World};
+use turnwheel_engine::{PlanHandle, PlanResult, PlanState, World};
+use turnwheel_sqlite::SqliteStore;
 
 use crate::job::{Job, RunJob};
 
@@ -49,8 +50,8 @@ struct Options {
     /// Kill the engine after so many milliseconds
     #[arg(long, value_name = "MS", default_value_t = 1_000)]
     kill_after: u64,
-    /// Where the plans are kept; an earlier run goes on. A temporary folder if nothing is said, which
-    /// is removed at the end
+    /// Where the plans are kept; an earlier run goes on. A temporary folder if nothing is said,
+    /// which is removed at the end
     #[arg(long, value_name = "PATH")]
     folder: Option<PathBuf>,
     /// Be the engine

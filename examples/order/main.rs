@@ -33,9 +33,10 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
-use turnwheel_engine::{PlanHandle, PlanState, PlanView, SqliteStore, World};
+use turnwheel_engine::{PlanHandle, PlanState, PlanView, World};
 use turnwheel_runtime::completion::block_on_timeout;
 use turnwheel_runtime::Failure;
+use turnwheel_sqlite::SqliteStore;
 
 use crate::actions::{Client, Order, Pay, PlaceOrder, Reserve, Ship};
 use crate::books::{Books, ITEMS};
@@ -62,8 +63,8 @@ struct Options {
     /// Requests of a hundred that fail, half of them after the service has done what it was asked
     #[arg(long, value_name = "PERCENT", default_value_t = 20, value_parser = clap::value_parser!(u64).range(0..=90))]
     fail: u64,
-    /// Where plans and books are kept; a run that was ended goes on. A temporary folder if nothing is
-    /// said, which is removed at the end
+    /// Where plans and books are kept; a run that was ended goes on. A temporary folder if nothing
+    /// is said, which is removed at the end
     #[arg(long, value_name = "PATH")]
     folder: Option<PathBuf>,
     /// Histories of orders to print

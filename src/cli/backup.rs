@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 use turnwheel::engine::store::Order;
-use turnwheel::engine::SqliteStore;
+use turnwheel::sqlite::SqliteStore;
 
 use super::exit::Exit;
 use super::find::Which;

@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use turnwheel::engine::store::StoreView;
-use turnwheel::engine::{
-    BuildError, Opening, SqliteStore, SqliteSync, StoreError, World, WorldBuilder,
-};
+use turnwheel::engine::{BuildError, Opening, StoreError, World, WorldBuilder};
 use turnwheel::incident;
 use turnwheel::runtime::completion::block_on;
+use turnwheel::sqlite::{SqliteStore, SqliteSync};
 
 use super::exit::{Exit, IN_USE};
 use super::paint::tell;

@@ -4,11 +4,12 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use turnwheel::engine::{BuildError, Queue, Retention, SqliteStore, StoreError, World};
+use turnwheel::engine::{BuildError, Queue, Retention, StoreError, World};
 use turnwheel::flow::{Flows, WithFlows};
 use turnwheel::http::serve::{start_log, start_log_and_traces, Listen, LogFormat, Server};
 use turnwheel::http::{Access, Options, Role, Token};
 use turnwheel::incident;
+use turnwheel::sqlite::SqliteStore;
 use turnwheel::work::Workers;
 
 use super::descriptors;

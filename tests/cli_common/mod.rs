@@ -6,9 +6,10 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use turnwheel::engine::{
-    Action, ActionError, Next, PlanId, PlanState, RunAsync, RunsAsync, SqliteStore, StepContext,
-    TriggerOptions, World, WorldBuilder,
+    Action, ActionError, Next, PlanId, PlanState, RunAsync, RunsAsync, StepContext, TriggerOptions,
+    World, WorldBuilder,
 };
+use turnwheel::sqlite::SqliteStore;
 
 /// Says hello.
 struct Greet;

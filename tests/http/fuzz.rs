@@ -11,8 +11,8 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{json, Value};
-use turnwheel::engine::{SqliteStore, SqliteSync};
 use turnwheel::flow::load;
+use turnwheel::sqlite::{SqliteStore, SqliteSync};
 
 use super::openapi::served;
 use crate::http_common::schema::Seeded;
@@ -331,7 +331,7 @@ fn fuzz_stored_entries_are_read_or_refused() {
     let path = folder.path().join("hit.db");
     fuzz("entries", |seeded| {
         std::fs::write(&path, &bytes).expect("the folder is writable");
-        let database = turnwheel::engine::rusqlite::Connection::open(&path).expect("a database");
+        let database = turnwheel::sqlite::rusqlite::Connection::open(&path).expect("a database");
         let (table, column) = match seeded.below(3) {
             0 => ("turnwheel_values", "bytes"),
             _ => ("journal", "records"),
@@ -339,7 +339,7 @@ fn fuzz_stored_entries_are_read_or_refused() {
         let place = seeded.below(8);
         let read =
             format!("SELECT rowid, {column} FROM {table} ORDER BY rowid LIMIT 1 OFFSET {place}");
-        let row = |row: &turnwheel::engine::rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let row = |row: &turnwheel::sqlite::rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
         let found: Result<(i64, Vec<u8>), _> = database.query_row(&read, [], row);
         if let Ok((id, entry)) = found {
             let hit = mutated_bytes(&entry, seeded);

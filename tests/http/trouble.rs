@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use turnwheel::engine::{MemoryStore, SqliteStore};
+use turnwheel::engine::MemoryStore;
 use turnwheel::http::{Access, Options};
+use turnwheel::sqlite::SqliteStore;
 
 use crate::http_common::{world, Served};
 

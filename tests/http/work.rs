@@ -4,9 +4,10 @@
 use serde_json::{json, Value};
 use turnwheel::actors::entity::{ReminderId, ReminderRow};
 use turnwheel::engine::store::OF_PLAN;
-use turnwheel::engine::{MemoryStore, SqliteStore, Store, World};
+use turnwheel::engine::{MemoryStore, Store, World};
 use turnwheel::http::{Access, Options};
 use turnwheel::runtime::completion::block_on;
+use turnwheel::sqlite::SqliteStore;
 use turnwheel::work::Workers;
 
 use crate::http_common::{with, Served};

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
 use serde::Serialize;
-use turnwheel_engine::SqliteSync;
+use turnwheel_sqlite::SqliteSync;
 
 use self::disk::Disk;
 pub(crate) use self::faults::faults;

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use turnwheel_engine::{
-    Action, ActionError, Next, PlanId, PlanState, Planner, RunAsync, RunsAsync, SqliteStore,
-    StepContext, World,
+    Action, ActionError, Next, PlanId, PlanState, Planner, RunAsync, RunsAsync, StepContext, World,
 };
 use turnwheel_runtime::{Group, Task};
+use turnwheel_sqlite::SqliteStore;
 
 use super::disk::{Disk, Usage};
 use super::{Options, ThroughputRow};

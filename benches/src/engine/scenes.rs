@@ -8,9 +8,10 @@ use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 use turnwheel_engine::{
     Action, ActionError, Cause, Next, PlanHandle, PlanId, PlanState, RunAsync, RunsAsync,
-    SqliteStore, StepContext, World,
+    StepContext, World,
 };
 use turnwheel_runtime::completion::block_on;
+use turnwheel_sqlite::SqliteStore;
 
 use super::disk::{Memory, Usage};
 use super::Options;

@@ -34,7 +34,7 @@ mod singleton;
 mod step;
 mod sub_plan;
 mod together;
-mod transact;
+pub(crate) mod transact;
 mod triggered;
 
 use std::any::Any;
@@ -121,11 +121,11 @@ pub trait Action: Sized + Send + Sync + 'static {
     /// Its phases besides planning.
     type Phases: Phases<Self>;
 
-    /// Plans: adds its own steps and those of other actions. By default just its own, with the input
-    /// as it is.
+    /// Plans: adds its own steps and those of other actions. By default just its own, with the
+    /// input as it is.
     ///
-    /// It runs in the thread that triggers the plan and may be slow, but what it does outside is not
-    /// undone if planning fails.
+    /// It runs in the thread that triggers the plan and may be slow, but what it does outside is
+    /// not undone if planning fails.
     ///
     /// # Errors
     ///
@@ -153,8 +153,8 @@ pub trait Action: Sized + Send + Sync + 'static {
         Concurrency::any()
     }
 
-    /// Whether one plan with it may be under way at a time, and what a second one does: by default any
-    /// number may.
+    /// Whether one plan with it may be under way at a time, and what a second one does: by default
+    /// any number may.
     fn singleton(&self) -> Option<Singleton<Self::Input>> {
         None
     }
@@ -174,24 +174,25 @@ pub trait Action: Sized + Send + Sync + 'static {
         RetryPolicy::none()
     }
 
-    /// When its failed finalize step is tried again: by default never. Without transactions only this step
-    /// is called again, with them the whole phase. After the last attempt the plan is paused.
+    /// When its failed finalize step is tried again: by default never. Without transactions only
+    /// this step is called again, with them the whole phase. After the last attempt the plan is
+    /// paused.
     fn retry_finalize(&self) -> RetryPolicy {
         RetryPolicy::none()
     }
 
-    /// When its failed compensation is tried again: by default never. After the last attempt the plan is
-    /// paused, and can be resumed, the compensation [skipped](crate::PlanHandle::skip), or the plan
-    /// [failed](crate::PlanHandle::fail).
+    /// When its failed compensation is tried again: by default never. After the last attempt the
+    /// plan is paused, and can be resumed, the compensation [skipped](crate::PlanHandle::skip), or
+    /// the plan [failed](crate::PlanHandle::fail).
     fn retry_revert(&self) -> RetryPolicy {
         RetryPolicy::none()
     }
 
-    /// Whether its compensation is called also for a run step that has failed with this error, if its code
-    /// was called: it may have had its effect nevertheless. By default it is, as is usual in a saga; so
-    /// a compensation has to bear that there is nothing to take back, and
-    /// [`StepContext::failure`] tells it. A step whose code was never called, because its input could not be
-    /// read for instance, is never taken back.
+    /// Whether its compensation is called also for a run step that has failed with this error, if
+    /// its code was called: it may have had its effect nevertheless. By default it is, as is usual
+    /// in a saga; so a compensation has to bear that there is nothing to take back, and
+    /// [`StepContext::failure`] tells it. A step whose code was never called, because its input
+    /// could not be read for instance, is never taken back.
     fn reverts_failed(&self, error: &ActionError) -> bool {
         let _ = error;
         true
@@ -275,9 +276,9 @@ pub trait Action: Sized + Send + Sync + 'static {
     /// Changes of a plan with this action for which [`changed`](Action::changed) is called.
     const HOOKS: On = On::NOTHING;
 
-    /// Told of a change of the plan, for each action of the plan once: after the change is durable, on
-    /// the blocking pool, in the order of the changes; again after a crash in between. Before a plan is
-    /// planned only its root action is told.
+    /// Told of a change of the plan, for each action of the plan once: after the change is durable,
+    /// on the blocking pool, in the order of the changes; again after a crash in between. Before a
+    /// plan is planned only its root action is told.
     ///
     /// # Errors
     ///
@@ -287,15 +288,15 @@ pub trait Action: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Shows the action to people: masks what is sensitive, and says in words where it is and what came
-    /// of it. By default as it is stored.
+    /// Shows the action to people: masks what is sensitive, and says in words where it is and what
+    /// came of it. By default as it is stored.
     fn present(&self, view: &mut ActionView<'_>) {
         let _ = view;
     }
 
-    /// Makes the input and output that another version has stored those of this one; called before a step
-    /// of an older plan is called, once, and what it gives is stored. References to outputs of others
-    /// are in the input as they were. By default they are as they were.
+    /// Makes the input and output that another version has stored those of this one; called before
+    /// a step of an older plan is called, once, and what it gives is stored. References to outputs
+    /// of others are in the input as they were. By default they are as they were.
     ///
     /// # Errors
     ///
@@ -350,8 +351,8 @@ pub trait Finalize: Action {
     fn finalize(&self, step: &mut StepContext<Self>) -> Result<(), ActionError>;
 }
 
-/// Takes back what the run phase of an action has done: the compensation of a saga (Garcia-Molina and
-/// Salem, 1987).
+/// Takes back what the run phase of an action has done: the compensation of a saga (Garcia-Molina
+/// and Salem, 1987).
 pub trait Revert: Action {
     /// Undoes it; the input and output are those of the run phase, which has ended well, or has
     /// [failed](StepContext::failure) and may have had its effect. It must be idempotent: after a
@@ -359,14 +360,14 @@ pub trait Revert: Action {
     ///
     /// # Errors
     ///
-    /// It is [tried again](Action::retry_revert) if the action says so; then the plan is paused, and
-    /// resuming it tries again.
+    /// It is [tried again](Action::retry_revert) if the action says so; then the plan is paused,
+    /// and resuming it tries again.
     fn revert(&self, step: &mut StepContext<Self>) -> Result<(), ActionError>;
 }
 
 /// The message of a panic. The payload is dropped here: a destructor that panics as well must not
 /// unwind into the caller.
-pub(crate) fn panic_message(panic: Box<dyn Any + Send>) -> String {
+pub fn panic_message(panic: Box<dyn Any + Send>) -> String {
     let text = if let Some(text) = panic.downcast_ref::<&str>() {
         (*text).to_owned()
     } else if let Some(text) = panic.downcast_ref::<String>() {

@@ -1,5 +1,6 @@
-//! Steps that write to the world's own file.
+//! Steps that write to the store itself.
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -7,7 +8,6 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use parking_lot::Mutex;
-use rusqlite::Connection;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 use turnwheel_runtime::completion::{block_on, completion};
@@ -18,7 +18,7 @@ use crate::payload::Payload;
 use crate::store::{Change, Hold, Verdict, Work, Worked};
 use crate::world::Shared;
 
-/// A piece of work of a step in the world's own file, until it is durable: a future on any executor, or
+/// A piece of work of a step in the store itself, until it is durable: a future on any executor, or
 /// [`wait`](Self::wait) in code that may block.
 #[must_use = "whether it is done is not known before it has ended"]
 pub struct Transacting<T> {
@@ -48,97 +48,48 @@ impl<T> Transacting<T> {
     ///
     /// # Errors
     ///
-    /// Those of [`StepContext::transaction`].
+    /// That of the code; `transaction_unsupported` if the store runs no such code; `transaction` if
+    /// it failed.
     pub fn wait(self) -> Result<T, ActionError> {
         block_on(self).unwrap_or_else(|failure| Err(ActionError::new("transaction", failure)))
     }
 }
 
-impl<A: Action> StepContext<A> {
-    /// Changes tables of yours in the world's own SQLite file, **once for this step and name**: the
-    /// code's changes and its return value become durable together, in a commit that is shared with
-    /// other plans. When the step is called again, after a crash or a failure, the code does not
-    /// run again: the stored value is returned. This also holds after a reset of the step.
-    ///
-    /// The code runs inside a savepoint, which is rolled back if it fails or panics, and it may be
-    /// called more than once before it is durable. All plans wait while it runs, so it must be
-    /// short and do nothing but SQL: code that takes more than
-    /// [`WORK_SHARED_OPS`](crate::limits::WORK_SHARED_OPS) instructions of SQLite is rolled back
-    /// and gets a commit of its own, and is stopped there after
-    /// [`WORK_ALONE_OPS`](crate::limits::WORK_ALONE_OPS). It may create tables, whose names must
-    /// not begin with `turnwheel_`; it may read the store's own tables but not change them, and it
-    /// cannot end the transaction.
-    ///
-    /// Cost: a commit; also, the statements of the store are prepared again (some microseconds).
-    ///
-    /// # Errors
-    ///
-    /// That of the code; `transaction_too_long`; `transaction_unsupported` if the store is not a
-    /// [`SqliteStore`](crate::SqliteStore); `transaction` if the store failed. Its return value
-    /// cannot be written as JSON, or not be read as this type.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use turnwheel_engine::{Action, ActionError, Next, Run, Runs, SqliteStore, StepContext, World};
-    ///
-    /// struct Book;
-    /// impl Action for Book {
-    ///     const NAME: &'static str = "book";
-    ///     type Input = i64;
-    ///     type Output = i64;
-    ///     type Phases = Runs;
-    /// }
-    /// impl Run for Book {
-    ///     fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
-    ///         let cents = step.input;
-    ///         let booked = step.transaction("book", move |db| {
-    ///             db.execute_batch("CREATE TABLE IF NOT EXISTS bookings (cents INTEGER)")?;
-    ///             db.execute("INSERT INTO bookings VALUES (?1)", [cents])?;
-    ///             Ok(db.query_row("SELECT sum(cents) FROM bookings", [], |row| row.get(0))?)
-    ///         });
-    ///         step.output = booked.wait()?;
-    ///         Ok(Next::Done)
-    ///     }
-    /// }
-    ///
-    /// let folder = tempfile::tempdir()?;
-    /// let store = SqliteStore::new(folder.path().join("plans.db"));
-    /// let world = World::builder().action(Book).build(store)?;
-    /// let view = world.trigger::<Book>(1_995).wait()?.finished().wait()?;
-    /// assert_eq!(view.output::<Book>()?, 1_995);
-    /// world.shutdown()?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn transaction<T>(
-        &self,
-        name: impl Into<String>,
-        work: impl Fn(&Connection) -> Result<T, ActionError> + Send + Sync + 'static,
-    ) -> Transacting<T>
-    where
-        T: Serialize + DeserializeOwned + Send + 'static,
-    {
-        let code = move |connection: &Connection| {
-            let returned = Payload::of(&work(connection)?);
+/// Starts work of a step in the store itself, once for the step and name: the store calls the code
+/// with its connection in a commit, and keeps what it returned.
+pub fn transact<A: Action, T>(
+    step: &StepContext<A>,
+    name: impl Into<String>,
+    code: impl Fn(&dyn Any) -> Option<Result<T, ActionError>> + Send + Sync + 'static,
+) -> Transacting<T>
+where
+    T: Serialize + DeserializeOwned + Send + 'static,
+{
+    let code = move |connection: &dyn Any| {
+        let returned = code(connection)?;
+        let written = |returned: T| {
+            let returned = Payload::of(&returned);
             returned.map_err(|error| error.of("what the SQL returned", A::NAME))
         };
-        let work = Work {
-            plan: self.facts.plan,
-            step: self.facts.step,
-            name: match self.facts.run {
-                1 => name.into(),
-                run => format!("run {run}/{}", name.into()),
-            },
-            is_alone: false,
-            code: Arc::new(code),
-        };
-        let world = Weak::clone(&self.facts.world);
-        let done = async move { Ok(done(world, work).await?.read::<T>()?) };
-        Transacting { state: Mutex::new(Box::pin(done)) }
-    }
+        Some(returned.and_then(written))
+    };
+    let work = Work {
+        plan: step.facts.plan,
+        step: step.facts.step,
+        name: match step.facts.run {
+            1 => name.into(),
+            run => format!("run {run}/{}", name.into()),
+        },
+        is_alone: false,
+        code: Arc::new(code),
+    };
+    let world = Weak::clone(&step.facts.world);
+    let done = async move { Ok(done(world, work).await?.read::<T>()?) };
+    Transacting { state: Mutex::new(Box::pin(done)) }
 }
 
-/// Hands work to the journal: once more, for a commit of its own, if it is too slow for a shared one.
+/// Hands work to the journal: once more, for a commit of its own, if it is too slow for a shared
+/// one.
 async fn done(world: Weak<Shared>, mut work: Work) -> Result<Payload, ActionError> {
     let mut held = None;
     loop {
@@ -166,7 +117,8 @@ async fn done(world: Weak<Shared>, mut work: Work) -> Result<Payload, ActionErro
                 return Err(ActionError::new("transaction", message));
             }
             _ => {
-                let message = "the store of this world has no SQL: it needs a SqliteStore";
+                let message =
+                    "the store of this world does not run code of steps: it needs a SqliteStore";
                 return Err(ActionError::new("transaction_unsupported", message).and_final());
             }
         }

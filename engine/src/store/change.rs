@@ -6,7 +6,6 @@ use super::{Hold, Work};
 
 /// A change of versioned data: it is made only if the data was not changed since it was read.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub enum Change {
     /// The state of an entity is written or removed.
     State {
@@ -52,7 +51,7 @@ pub enum Change {
 
 impl Change {
     /// About how many bytes it writes.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         match self {
             Self::State { bytes, key, .. } => bytes.as_ref().map_or(0, Vec::len) + key.len(),
             Self::Reminder { .. } | Self::ReminderGone { .. } => 256,
@@ -62,7 +61,7 @@ impl Change {
     }
 
     /// The change itself, and what has to be held for it.
-    pub(crate) fn parts(&self) -> (Option<Hold>, &Self) {
+    pub fn parts(&self) -> (Option<Hold>, &Self) {
         match self {
             Self::Under { hold, change } => (Some(*hold), change.parts().1),
             change => (None, change),
@@ -76,7 +75,7 @@ impl Change {
 }
 
 /// Whether a change is allowed: `known` are the version and the newest epoch in the store.
-pub(crate) fn admit(known: (u64, u64), expected: u64, epoch: u64) -> Result<(), super::Verdict> {
+pub fn admit(known: (u64, u64), expected: u64, epoch: u64) -> Result<(), super::Verdict> {
     let (version, newest) = known;
     if epoch < newest {
         return Err(super::Verdict::Outdated { newest });

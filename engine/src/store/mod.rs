@@ -9,13 +9,12 @@
 
 pub mod aside;
 pub mod balance;
-mod change;
+pub(crate) mod change;
 mod coded;
 mod filter;
 mod memory;
 mod memory_states;
 mod reading;
-mod sqlite;
 mod view;
 mod work;
 mod worlds;
@@ -30,10 +29,9 @@ pub use coded::{Codec, CodedStore};
 pub use filter::{Filter, Order};
 pub use memory::MemoryStore;
 pub use reading::{Count, Loaded, PlanRow, StoreReader, Written};
-pub use sqlite::{SqliteCheck, SqliteStore, SqliteSync};
 pub(crate) use view::read_plan;
 pub use view::StoreView;
-pub use work::{Work, Worked};
+pub use work::{Work, WorkCode, Worked};
 pub(crate) use worlds::free;
 pub use worlds::{
     slot_of, Claim, Hold, Owner, Slots, WorldKind, WorldRow, Worlds, WorldsWrite, NO_EPOCH,
@@ -45,8 +43,8 @@ pub use writing::{
 
 use crate::error::StoreError;
 
-/// States of this entity are of plans: their keys begin with the id of a plan and a slash, and they are
-/// removed with it.
+/// States of this entity are of plans: their keys begin with the id of a plan and a slash, and they
+/// are removed with it.
 pub const OF_PLAN: &str = "turnwheel.of-plan";
 
 /// States of this entity are dead letters: they are encoded as plans are.

@@ -42,8 +42,8 @@ impl fmt::Debug for StoreView {
 }
 
 impl StoreView {
-    /// Looks at a store. A file that does not exist is made by it: see
-    /// [`SqliteStore::view`](crate::SqliteStore::view).
+    /// Looks at a store. A file that does not exist is made by it, unlike by
+    /// `SqliteStore::view`.
     ///
     /// # Errors
     ///

@@ -1,28 +1,32 @@
-//! Code of a step that writes to the store's own file, in a commit of the journal.
+//! Code of a step that writes to the store itself, in a commit of the journal.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
-
-use rusqlite::Connection;
 
 use crate::error::ActionError;
 use crate::id::{PlanId, StepId};
 use crate::payload::Payload;
 
-/// The code: called in the transaction of a commit, perhaps more than once; each call but the last was
-/// rolled back.
-pub(crate) type WorkCode = dyn Fn(&Connection) -> Result<Payload, ActionError> + Send + Sync;
+/// Code that is called in the transaction of a commit with the connection of the store, perhaps
+/// more than once; each call but the last was rolled back. `None`: the connection is of another
+/// store.
+pub type WorkCode = dyn Fn(&dyn Any) -> Option<Result<Payload, ActionError>> + Send + Sync;
 
 /// Work that is done once for its step and name. Its return value is stored with its changes, and
 /// answers later requests for the same work.
 #[derive(Clone)]
 pub struct Work {
-    pub(crate) plan: PlanId,
-    pub(crate) step: StepId,
-    pub(crate) name: String,
+    /// The plan of the step.
+    pub plan: PlanId,
+    /// The step.
+    pub step: StepId,
+    /// The name of the work, unique within the step.
+    pub name: String,
     /// Whether it has a commit of its own, and so more time.
-    pub(crate) is_alone: bool,
-    pub(crate) code: Arc<WorkCode>,
+    pub is_alone: bool,
+    /// The code.
+    pub code: Arc<WorkCode>,
 }
 
 impl fmt::Debug for Work {

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use turnwheel_engine::store::{MemoryStore, SqliteStore, SqliteSync, Store};
+use turnwheel_engine::store::{MemoryStore, Store};
+use turnwheel_sqlite::{SqliteStore, SqliteSync};
 
 use crate::fault::{Fault, FileWrite};
 
@@ -190,7 +191,8 @@ impl Image {
         }
     }
 
-    /// The write from this image to a later one: to the log, with the pages beside it, or to the pages.
+    /// The write from this image to a later one: to the log, with the pages beside it, or to the
+    /// pages.
     fn write<'a>(&self, after: &'a Self) -> Option<(FileWrite<'a>, Option<Arc<Vec<u8>>>)> {
         let (Self::Files { pages, log }, Self::Files { pages: new_pages, log: new_log }) =
             (self, after)

@@ -4,9 +4,10 @@ use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 
 use turnwheel_engine::{
-    Action, ActionError, Next, OnInterrupt, PlanResult, PlanState, Planner, Run, Runs, SqliteStore,
-    SqliteSync, StepContext, World,
+    Action, ActionError, Next, OnInterrupt, PlanResult, PlanState, Planner, Run, Runs, StepContext,
+    World,
 };
+use turnwheel_sqlite::{SqliteStore, SqliteSync};
 
 /// Two steps, of which the first does not end before it may. Nobody may interrupt one.
 #[derive(Clone)]

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use turnwheel_engine::{
     Action, ActionError, Cause, Delay, MemoryStore, Next, PlanHandle, PlanResult, PlanState,
-    PlanView, RunAsync, RunsAsync, SqliteStore, SqliteSync, StepContext, Store, StoreError,
-    Waiting, World,
+    PlanView, RunAsync, RunsAsync, StepContext, Store, StoreError, Waiting, World,
 };
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::{Completer, Completion};
+use turnwheel_sqlite::{SqliteStore, SqliteSync};
 use turnwheel_testkit::FaultStore;
 
 /// Code that does not end before it may, in its first call; with children if it is told to.

@@ -8,11 +8,11 @@ use serde_json::json;
 use turnwheel_engine::limits::{PAYLOAD_BYTES_MAX, STEPS_MAX};
 use turnwheel_engine::{
     Action, ActionError, Delay, Finalize, Finalizes, MemoryStore, Next, PlanHandle, PlanResult,
-    PlanState, Planner, RunAsync, RunsAsync, SqliteStore, SqliteSync, StepContext,
-    TransactionAdapter, TriggerError, World,
+    PlanState, Planner, RunAsync, RunsAsync, StepContext, TransactionAdapter, TriggerError, World,
 };
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::Backoff;
+use turnwheel_sqlite::{SqliteStore, SqliteSync};
 
 use crate::common::{states, step_of, Part, Play, Theatre};
 

@@ -11,10 +11,11 @@ use turnwheel_engine::schedule::{Overlap, Schedule};
 use turnwheel_engine::store::Filter;
 use turnwheel_engine::{
     Action, ActionError, Delay, Next, PlanHandle, PlanResult, PlanState, Queue, RunAsync,
-    RunsAsync, Singleton, SqliteStore, StepContext, TriggerOptions, World,
+    RunsAsync, Singleton, StepContext, TriggerOptions, World,
 };
 use turnwheel_flow::{self as flow, CloudEvent, FakeIo, Flow, Flows, WithFlows};
 use turnwheel_runtime::completion::block_on;
+use turnwheel_sqlite::SqliteStore;
 
 use super::{lives, Said, FOLDER, SAYS};
 

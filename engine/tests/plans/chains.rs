@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use turnwheel_engine::store::Filter;
-use turnwheel_engine::{Delay, MemoryStore, Next, PlanHandle, PlanState, SqliteStore, Store};
+use turnwheel_engine::{Delay, MemoryStore, Next, PlanHandle, PlanState, Store};
+use turnwheel_sqlite::SqliteStore;
 
 use crate::common::worlds::Stage;
 use crate::common::{part, step_of, Play, Script, Theatre};

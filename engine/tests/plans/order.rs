@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use turnwheel_engine::{
     output, Action, ActionError, Finalize, Finalizes, Input, MemoryStore, Next, PlanResult,
-    PlanState, Planner, Run, RunAsync, Runs, RunsAsync, SqliteStore, StepContext, StepState, Store,
-    World,
+    PlanState, Planner, Run, RunAsync, Runs, RunsAsync, StepContext, StepState, Store, World,
 };
+use turnwheel_sqlite::SqliteStore;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Numbers {

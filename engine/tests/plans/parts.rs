@@ -111,7 +111,7 @@ fn what_is_not_over_is_dropped_when_the_asker_ends() {
 fn a_plan_that_has_grown_is_the_same_after_a_start() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plans.db");
-    let store = || turnwheel_engine::SqliteStore::new(&path);
+    let store = || turnwheel_sqlite::SqliteStore::new(&path);
     let actions = || World::builder().action(Double).action(Sum).action(Sleep);
     let world = actions().build(store()).unwrap();
     let plan = world.trigger::<Sum>(5).wait().unwrap();

@@ -7,10 +7,10 @@ use turnwheel_engine::limits::REASON_BYTES_MAX;
 use turnwheel_engine::schedule::{CatchUp, Outcome, Overlap, Schedule};
 use turnwheel_engine::store::{Filter, ScheduleWrite, StoreReader, StoreWriter};
 use turnwheel_engine::{
-    MemoryStore, Next, Payload, PlanResult, ScheduleError, SqliteStore, SqliteSync, StepState,
-    StoreError, Time, World,
+    MemoryStore, Next, Payload, PlanResult, ScheduleError, StepState, StoreError, Time, World,
 };
 use turnwheel_runtime::sim::Sim;
+use turnwheel_sqlite::{SqliteStore, SqliteSync};
 use turnwheel_testkit::FaultStore;
 
 use crate::common::calendar::{

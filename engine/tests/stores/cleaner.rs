@@ -5,9 +5,10 @@ use std::time::Duration;
 use turnwheel_engine::store::Filter;
 use turnwheel_engine::{
     Action, ActionError, CleanError, Cleaned, MemoryStore, Next, PlanError, PlanId, PlanResult,
-    Rescue, Retention, Run, Runs, SqliteStore, SqliteSync, StepContext, Store, World, WorldBuilder,
+    Rescue, Retention, Run, Runs, StepContext, Store, World, WorldBuilder,
 };
 use turnwheel_runtime::sim::Sim;
+use turnwheel_sqlite::{SqliteStore, SqliteSync};
 
 /// Ends, fails, or waits, as it is told.
 struct Work;

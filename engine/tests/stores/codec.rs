@@ -6,16 +6,18 @@ use std::time::Duration;
 
 use turnwheel_engine::store::{Append, Batch, Filter, Store, Verdict};
 use turnwheel_engine::{
-    ChunkCursor, Codec, CodedStore, MemoryStore, Next, PlanError, PlanId, PlanResult, SqliteStore,
-    StoreError, World, WorldBuilder,
+    ChunkCursor, Codec, CodedStore, MemoryStore, Next, PlanError, PlanId, PlanResult, StoreError,
+    World, WorldBuilder,
 };
 use turnwheel_runtime::sim::Sim;
+use turnwheel_sqlite::SqliteStore;
 
 use crate::common::*;
 
 const SECRET: &str = "attack at dawn";
 
-/// A toy: each byte is changed by one of the key. It shows that a codec is used, and protects nothing.
+/// A toy: each byte is changed by one of the key. It shows that a codec is used, and protects
+/// nothing.
 struct Toy {
     known: Vec<&'static str>,
 }

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use turnwheel_engine::store::Filter;
 use turnwheel_engine::{
-    Action, ActionError, Next, PlanId, PlanResult, Run, Runs, SqliteStore, SqliteSync, StepContext,
-    Store, Waiting, World,
+    Action, ActionError, Next, PlanId, PlanResult, Run, Runs, StepContext, Store, Waiting, World,
 };
 use turnwheel_runtime::sim::Sim;
+use turnwheel_sqlite::{SqliteStore, SqliteSync};
 
 /// Waits for an event.
 struct Wait;
@@ -144,7 +144,7 @@ fn a_damaged_plan_whose_row_is_behind_is_refused_and_others_go_on() {
 fn messages_of_a_file_that_is_no_store_or_was_changed_name_it_and_say_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("other.db");
-    let other = turnwheel_engine::rusqlite::Connection::open(&path).unwrap();
+    let other = turnwheel_sqlite::rusqlite::Connection::open(&path).unwrap();
     other.execute("CREATE TABLE theirs (number INTEGER)", []).unwrap();
     let mut reader = SqliteStore::new(&path).reader().unwrap();
     let error = reader.journal(0, 1).unwrap_err().to_string();
@@ -156,7 +156,7 @@ fn messages_of_a_file_that_is_no_store_or_was_changed_name_it_and_say_what_to_do
     crate::place::append(&mut *writer, &[crate::place::entry(1, 0, "a")]);
     crate::place::write_rows(&mut *writer, &[crate::place::row(1, 1)], 1);
     drop(writer);
-    let changed = turnwheel_engine::rusqlite::Connection::open(&path).unwrap();
+    let changed = turnwheel_sqlite::rusqlite::Connection::open(&path).unwrap();
     changed.execute("UPDATE plans SET created_at = -5", []).unwrap();
     let error = store.reader().unwrap().list(&Filter::default()).unwrap_err().to_string();
     assert!(error.contains("plans.db") && error.contains("-5"), "{error}");

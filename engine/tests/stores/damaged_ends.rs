@@ -6,10 +6,10 @@ use std::time::Duration;
 use turnwheel_engine::store::{Filter, PlanRow};
 use turnwheel_engine::{
     Action, ActionError, Cause, Delay, Next, PlanHandle, PlanId, PlanResult, PlanState, Retention,
-    RunAsync, RunsAsync, Singleton, SqliteStore, SqliteSync, StepContext, Store, StoreError,
-    TriggerOptions, World,
+    RunAsync, RunsAsync, Singleton, StepContext, Store, StoreError, TriggerOptions, World,
 };
 use turnwheel_runtime::sim::Sim;
+use turnwheel_sqlite::{SqliteStore, SqliteSync};
 use turnwheel_testkit::FaultStore;
 
 /// A parent of one plan, which waits for an event and is the only one of its kind.
@@ -101,7 +101,8 @@ fn damage(file: &Path, plan: PlanId) {
     }
 }
 
-/// Removes the row of a plan, as if it had never been written. The next start looks through the journal.
+/// Removes the row of a plan, as if it had never been written. The next start looks through the
+/// journal.
 fn lose_row(file: &Path, plan: PlanId) {
     let file = rusqlite::Connection::open(file).expect("it opens");
     let lost = file.execute("DELETE FROM plans WHERE id = ?1", [plan.to_bytes()]);

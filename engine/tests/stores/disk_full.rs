@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use turnwheel_engine::{
     Action, ActionError, MemoryStore, Next, PlanError, PlanHandle, PlanResult, PlanState, Run,
-    Runs, SqliteStore, SqliteSync, StepContext, Store, StoreError, TriggerError, Waiting, World,
+    Runs, StepContext, Store, StoreError, TriggerError, Waiting, World,
 };
 use turnwheel_runtime::sim::Sim;
+use turnwheel_sqlite::{SqliteStore, SqliteSync};
 use turnwheel_testkit::FaultStore;
 
 /// Waits for an event, or for its timer.

@@ -5,8 +5,9 @@ use std::time::Duration;
 use turnwheel_actors::entity::{EntityContext, ReminderId, ReminderRow, StoreError, Stored};
 use turnwheel_actors::{Actor, AsyncContext, AsyncHandler, Entities, Entity, System};
 use turnwheel_actors_testkit as testkit;
-use turnwheel_engine::{MemoryStore, SqliteStore, SqliteSync, Store, World};
+use turnwheel_engine::{MemoryStore, Store, World};
 use turnwheel_runtime::sim::Sim;
+use turnwheel_sqlite::{SqliteStore, SqliteSync};
 use turnwheel_testkit::FaultStore;
 
 fn check(store: impl Store) {

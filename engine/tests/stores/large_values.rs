@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use serde_json::{json, Value};
 use turnwheel_engine::limits::{CHUNK_BYTES_MAX, PAYLOAD_BYTES_MAX};
-use turnwheel_engine::rusqlite::{types::FromSql, Connection};
 use turnwheel_engine::{
-    ActionError, ChunkCursor, Next, PlanId, PlanResult, PlanState, Retention, SqliteStore, World,
+    ActionError, ChunkCursor, Next, PlanId, PlanResult, PlanState, Retention, World,
 };
 use turnwheel_runtime::sim::Sim;
+use turnwheel_sqlite::rusqlite::{types::FromSql, Connection};
+use turnwheel_sqlite::SqliteStore;
 
 use crate::common::{part, states, Play, Script, Theatre};
 
@@ -78,7 +79,8 @@ fn what_is_too_large_is_refused_with_the_action_the_value_its_size_and_the_limit
     assert!(refused.to_string().contains(&plan.id().to_string()), "{refused}");
 }
 
-/// A world over a file, with a step that answers each event with its number and keeps a large output.
+/// A world over a file, with a step that answers each event with its number and keeps a large
+/// output.
 struct Place {
     sim: Sim,
     world: World,

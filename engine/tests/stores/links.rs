@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use turnwheel_engine::{SqliteStore, Store, StoreError};
+use turnwheel_engine::{Store, StoreError};
+use turnwheel_sqlite::SqliteStore;
 
 fn refused(store: &SqliteStore) -> StoreError {
     store.writer().map(|_| ()).expect_err("the store is taken")

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use turnwheel_engine::store::{Append, Batch, StoreWriter, Verdict};
 use turnwheel_engine::{
-    Action, ActionError, MemoryStore, Next, PlanId, PlanResult, Run, Runs, Singleton, SqliteStore,
-    StepContext, Store, World,
+    Action, ActionError, MemoryStore, Next, PlanId, PlanResult, Run, Runs, Singleton, StepContext,
+    Store, World,
 };
+use turnwheel_sqlite::SqliteStore;
 
 /// A store, and what has to live as long as it does.
 struct Place {

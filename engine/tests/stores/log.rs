@@ -4,7 +4,8 @@ use std::path::Path;
 
 use turnwheel_engine::limits::LOG_PAGES_MAX;
 use turnwheel_engine::store::{Append, Batch, Seq, StoreWriter, Upkeep, Verdict};
-use turnwheel_engine::{SqliteStore, SqliteSync, Store};
+use turnwheel_engine::Store;
+use turnwheel_sqlite::{SqliteStore, SqliteSync};
 
 use crate::place::{entry, plan};
 

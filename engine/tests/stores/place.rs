@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use turnwheel_engine::store::{
     Append, Batch, PlanRow, Removal, RowWrite, Seq, StoreReader, StoreWriter, Verdict,
 };
-use turnwheel_engine::{
-    MemoryStore, PlanId, PlanResult, PlanState, SqliteStore, Store, Time, Waiting,
-};
+use turnwheel_engine::{MemoryStore, PlanId, PlanResult, PlanState, Store, Time, Waiting};
+use turnwheel_sqlite::SqliteStore;
 
 /// A store, and what has to live as long as it does.
 pub(crate) struct Place {

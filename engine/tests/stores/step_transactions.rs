@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use turnwheel_engine::rusqlite::{params, Connection};
 use turnwheel_engine::{
     Action, ActionError, MemoryStore, Next, PlanHandle, PlanResult, PlanState, PlanView, Retention,
-    RetryPolicy, RunAsync, RunsAsync, SqliteStore, StepContext, StepState, World,
+    RetryPolicy, RunAsync, RunsAsync, StepContext, StepState, World,
 };
 use turnwheel_runtime::Backoff;
+use turnwheel_sqlite::rusqlite::{params, Connection};
+use turnwheel_sqlite::SqliteStore;
+use turnwheel_sqlite::Transact;
 
 /// What a step does in its transaction, and after it.
 type Code = dyn Fn(&Connection) -> Result<u64, ActionError> + Send + Sync;

@@ -2,8 +2,9 @@
 
 use turnwheel_engine::store::{Filter, Order, StoreView};
 use turnwheel_engine::{
-    Next, PlanError, PlanId, PlanResult, PlanState, SqliteStore, Store, StoreError, Time, World,
+    Next, PlanError, PlanId, PlanResult, PlanState, Store, StoreError, Time, World,
 };
+use turnwheel_sqlite::SqliteStore;
 use turnwheel_testkit::FaultStore;
 
 use crate::common::calendar::{every, put, HOUR};
@@ -42,7 +43,8 @@ fn plans_are_seen_as_they_are_though_their_rows_are_behind() {
     assert!(matches!(view.records(unknown), Err(PlanError::Unknown(_))));
 }
 
-/// How often the store is read for all pages of so many plans, whose rows in the list are all behind.
+/// How often the store is read for all pages of so many plans, whose rows in the list are all
+/// behind.
 fn reads_of_all_pages(plans: u64, order: Order) -> u64 {
     let theatre = Theatre::new();
     let plans: Vec<PlanId> = (0..plans).map(|_| theatre.perform("c").id()).collect();

@@ -5,9 +5,10 @@ use std::time::Duration;
 use turnwheel_engine::store::Filter;
 use turnwheel_engine::{
     Action, ActionError, Cause, Finalize, Finalizes, Next, PlanHandle, PlanId, PlanResult,
-    PlanState, PlanView, Planner, Run, RunAsync, Runs, RunsAsync, Singleton, SqliteStore,
-    StepContext, TriggerError, World, WorldBuilder,
+    PlanState, PlanView, Planner, Run, RunAsync, Runs, RunsAsync, Singleton, StepContext,
+    TriggerError, World, WorldBuilder,
 };
+use turnwheel_sqlite::SqliteStore;
 
 use crate::common::Theatre;
 

@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use turnwheel_engine::{
-    Check, ClaimError, ClaimFilter, Health, MemoryStore, Next, SqliteStore, Store, World,
-};
+use turnwheel_engine::{Check, ClaimError, ClaimFilter, Health, MemoryStore, Next, Store, World};
+use turnwheel_sqlite::SqliteStore;
 
 use crate::common::worlds::Stage;
 

@@ -6,10 +6,11 @@ use std::time::Duration;
 use turnwheel_engine::store::{Filter, PlanRow};
 use turnwheel_engine::{
     Action, ActionError, Cause, MemoryStore, Next, PlanHandle, PlanId, PlanResult, PlanState,
-    Queue, RunAsync, RunsAsync, Singleton, SqliteStore, StepContext, Store, TriggerError, World,
+    Queue, RunAsync, RunsAsync, Singleton, StepContext, Store, TriggerError, World,
 };
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::Completer;
+use turnwheel_sqlite::SqliteStore;
 
 use crate::common::calendar::{every, launches, set_clock, HOUR};
 use crate::common::worlds::Stage;

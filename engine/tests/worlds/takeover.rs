@@ -7,9 +7,10 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use turnwheel_engine::{
-    Check, ConnectError, Delay, Health, MemoryStore, Next, PlanResult, PlanState, SqliteStore,
-    Store, StoreError, World,
+    Check, ConnectError, Delay, Health, MemoryStore, Next, PlanResult, PlanState, Store,
+    StoreError, World,
 };
+use turnwheel_sqlite::SqliteStore;
 use turnwheel_testkit::FaultStore;
 
 use crate::common::worlds::Stage;

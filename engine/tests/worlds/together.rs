@@ -5,8 +5,9 @@ use std::sync::{Arc, OnceLock};
 use turnwheel_engine::store::Filter;
 use turnwheel_engine::{
     Action, ActionError, ConnectError, MemoryStore, Next, PlanId, PlanResult, PlanState, RunAsync,
-    RunsAsync, SqliteStore, StepContext, Store, TriggerError, TriggerOptions, World, WorldKind,
+    RunsAsync, StepContext, Store, TriggerError, TriggerOptions, World, WorldKind,
 };
+use turnwheel_sqlite::SqliteStore;
 
 use crate::common::worlds::Stage;
 use crate::common::{step_of, Piece};

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use turnwheel::engine::{PlanHandle, PlanId, SqliteStore, SqliteSync, TriggerOptions, World};
+use turnwheel::engine::{PlanHandle, PlanId, TriggerOptions, World};
 use turnwheel::flow::{self, Flows, WithFlows};
 use turnwheel::io::HostIo;
 use turnwheel::runtime::completion::block_on;
+use turnwheel::sqlite::{SqliteStore, SqliteSync};
 
 use super::work::{Chain, Fail, Named, NoOp, Times};
 use super::{failed, Patience};
@@ -20,8 +21,9 @@ const AT_ONCE: u32 = 1_000;
 /// Interval of progress reports.
 const TOLD: Duration = Duration::from_secs(2);
 
-/// One plan of so many has failed and is paused, one of so many has ended with an error, one of so many
-/// waits for an event, one of so many is a flow that has ended well. The others are plans of one step.
+/// One plan of so many has failed and is paused, one of so many has ended with an error, one of so
+/// many waits for an event, one of so many is a flow that has ended well. The others are plans of
+/// one step.
 const PAUSED: u32 = 200;
 const FAULTED: u32 = 100;
 const WAITS: u32 = 100;

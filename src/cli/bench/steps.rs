@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use turnwheel::engine::{PlanState, SqliteStore, World};
+use turnwheel::engine::{PlanState, World};
 use turnwheel::runtime::{Context, Group, Mailbox, Task};
+use turnwheel::sqlite::SqliteStore;
 
 use super::figures::{processor_ms, Figures, Wanted};
 use super::scratch::Scratch;

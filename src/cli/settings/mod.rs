@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use turnwheel::engine::SqliteSync;
+use turnwheel::sqlite::SqliteSync;
 
 pub(crate) use keys::{bytes, ports, sinks, Key, KEYS, SECRET_VARIABLES};
 

@@ -4,21 +4,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
-
-use super::ballast::{self, Ballast};
-use super::identity::Identity;
-use super::keeper::{pages, Log};
-use super::lock::Lock;
-use super::room::Room;
-use super::statements::{free, remove, write_append, write_row};
-use super::{failure, schedules, states, work, worlds};
-use crate::error::StoreError;
-use crate::id::PlanId;
-use crate::limits::STORE_BYTES_MAX;
-use crate::store::{
+use turnwheel_engine::limits::STORE_BYTES_MAX;
+use turnwheel_engine::store::{
     Batch, Change, Hold, Owner, Removal, RowWrite, ScheduleWrite, Seq, StoreWriter, Swap, Upkeep,
     Verdict, Worlds, WorldsWrite, SCHEDULES_SLOT,
 };
+use turnwheel_engine::{PlanId, StoreError};
+
+use crate::ballast::{self, Ballast};
+use crate::error::failure;
+use crate::identity::Identity;
+use crate::keeper::{pages, Log};
+use crate::lock::Lock;
+use crate::room::Room;
+use crate::statements::{free, remove, write_append, write_row};
+use crate::{schedules, states, work, worlds};
 
 /// What `PRAGMA synchronous` answers for `NORMAL`.
 const SYNC_NORMAL: i64 = 1;
@@ -376,8 +376,9 @@ fn look_again(
 impl Drop for Writer {
     /// Says that the end was a good one, if this is the last writer of the store.
     ///
-    /// It is not waited for: the log is synced when it is put into the file, right after this if no other
-    /// connection is open, and what is lost with the power is a check that the next start can do.
+    /// It is not waited for: the log is synced when it is put into the file, right after this if no
+    /// other connection is open, and what is lost with the power is a check that the next start can
+    /// do.
     fn drop(&mut self) {
         if Arc::strong_count(&self.lock) > 1 {
             return;

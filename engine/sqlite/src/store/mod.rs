@@ -1,37 +1,26 @@
 //! The store in one SQLite file.
 
-mod ballast;
-mod identity;
-mod keeper;
-mod list;
-mod lock;
-mod reader;
-mod room;
-mod schedules;
-mod schema;
-mod statements;
-mod states;
-mod values;
-mod work;
-mod worlds;
-mod writer;
+mod copy;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, OpenFlags};
+use turnwheel_engine::limits::LOG_BYTES_KEPT;
+use turnwheel_engine::store::{Store, StoreKeeper, StoreReader, StoreView, StoreWriter};
+use turnwheel_engine::StoreError;
 
-use ballast::Ballast;
-use keeper::{Keeper, Log};
-use lock::Lock;
-use room::Room;
-use writer::{Beside, Writer};
-
-use super::{Store, StoreKeeper, StoreReader, StoreView, StoreWriter};
-use crate::error::StoreError;
-use crate::limits::LOG_BYTES_KEPT;
+use crate::ballast::Ballast;
+use crate::check::quick_check;
+use crate::error::failure;
+use crate::keeper::{Keeper, Log};
+use crate::lock::Lock;
+use crate::path::real;
+use crate::room::Room;
+use crate::writer::{Beside, Writer};
+use crate::{ballast, identity, reader, schema};
 
 /// When the store waits for the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +28,8 @@ pub enum SqliteSync {
     /// At each commit: what was acknowledged survives a loss of power.
     #[default]
     Full,
-    /// At checkpoints only: a loss of power may take the last commits, a crash of the process does not.
+    /// At checkpoints only: a loss of power may take the last commits, a crash of the process does
+    /// not.
     Normal,
     /// Never: a loss of power may damage the file. For tests and data that can be made again.
     Off,
@@ -66,7 +56,8 @@ pub enum SqliteCheck {
     Never,
 }
 
-/// A store in one SQLite file (with its `-wal` and `-shm` beside it, and a `.lock` while it is open).
+/// A store in one SQLite file (with its `-wal` and `-shm` beside it, and a `.lock` while it is
+/// open).
 #[derive(Clone)]
 pub struct SqliteStore {
     path: PathBuf,
@@ -78,9 +69,6 @@ pub struct SqliteStore {
     ballast: Arc<Ballast>,
     check: SqliteCheck,
 }
-
-/// Links that lead to one another, at most.
-const LINKS_MAX: usize = 40;
 
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -111,16 +99,18 @@ impl SqliteStore {
         self
     }
 
-    /// How large the file may become, in bytes, instead of as large as the disk has room for. It can be
-    /// changed while worlds use the store. What does not fit is refused with [`StoreError::Full`].
+    /// How large the file may become, in bytes, instead of as large as the disk has room for. It
+    /// can be changed while worlds use the store. What does not fit is refused with
+    /// [`StoreError::Full`].
     pub fn set_bytes_max(&self, bytes: u64) {
         self.room.set_bytes_max(bytes);
     }
 
     /// Bytes that are kept for plans that are under way: when less is left, of the disk or of
-    /// [`set_bytes_max`](Self::set_bytes_max), new plans are refused with [`StoreError::Full`]. 0 takes
-    /// them until nothing is left. [`STORE_RESERVE_BYTES`](crate::limits::STORE_RESERVE_BYTES) if nothing
-    /// is said; it can be changed while worlds use the store.
+    /// [`set_bytes_max`](Self::set_bytes_max), new plans are refused with [`StoreError::Full`]. 0
+    /// takes them until nothing is left.
+    /// [`STORE_RESERVE_BYTES`](turnwheel_engine::limits::STORE_RESERVE_BYTES) if nothing is said;
+    /// it can be changed while worlds use the store.
     pub fn set_reserve(&self, bytes: u64) {
         self.room.set_reserve(bytes);
     }
@@ -150,8 +140,8 @@ impl SqliteStore {
         StoreView::of(self)
     }
 
-    /// Says how the process that has the store can be reached: others who try to take it are told so,
-    /// in [`StoreError::InUse`]. It is forgotten when the store is given back.
+    /// Says how the process that has the store can be reached: others who try to take it are told
+    /// so, in [`StoreError::InUse`]. It is forgotten when the store is given back.
     ///
     /// # Errors
     ///
@@ -164,7 +154,8 @@ impl SqliteStore {
             .map_err(|error| StoreError::Failed(format!("{}.lock: {error}", self.name())))
     }
 
-    /// The process that has the store, in the words of [`StoreError::InUse`]; nothing if none has it.
+    /// The process that has the store, in the words of [`StoreError::InUse`]; nothing if none has
+    /// it.
     ///
     /// # Errors
     ///
@@ -174,6 +165,32 @@ impl SqliteStore {
             return Ok(Some(format!("process {}", std::process::id())));
         }
         Lock::holder(&real(&self.path)?)
+    }
+
+    /// Moves what is committed from the write-ahead log to its place in the file, as far as no
+    /// reader is in the way. A world does it by itself, beside its writer.
+    ///
+    /// Cost: the pages that were written since the last time, and two syncs.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be opened or written.
+    pub fn checkpoint(&self) -> Result<(), StoreError> {
+        let connection = self.connect()?;
+        self.log.checkpoint(&connection).map_err(|error| self.failed(&error))
+    }
+
+    /// Keeps so many bytes of the disk in a file beside the store, `-ballast`. A start on a full
+    /// disk gives them up to move the log into the file, and a removal of plans to write at all;
+    /// then the file is made again. A new one takes at most a quarter of what is free. 0, the
+    /// default, makes none.
+    pub fn set_ballast(&self, bytes: u64) {
+        self.ballast.set_bytes(bytes);
+    }
+
+    /// Moves all of the log into the file and gives its room back.
+    fn shorten(&self) -> Result<(), StoreError> {
+        ballast::shorten(&self.connect()?).map_err(|error| self.failed(&error))
     }
 
     fn connect(&self) -> Result<Connection, StoreError> {
@@ -214,7 +231,7 @@ impl SqliteStore {
         if is_clean {
             return Ok(());
         }
-        let problems = keeper::quick_check(connection).map_err(|error| self.failed(&error))?;
+        let problems = quick_check(connection).map_err(|error| self.failed(&error))?;
         if problems.is_empty() {
             return Ok(());
         }
@@ -313,101 +330,4 @@ impl Store for SqliteStore {
     fn name(&self) -> String {
         self.path.display().to_string()
     }
-}
-
-/// What an error of SQLite means for us.
-fn failure(error: &rusqlite::Error) -> StoreError {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => StoreError::Full(error.to_string()),
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            StoreError::Corrupt(error.to_string())
-        }
-        None => match error {
-            rusqlite::Error::IntegralValueOutOfRange(column, value) => damaged(*column, &value),
-            rusqlite::Error::InvalidColumnType(column, name, _) => damaged(*column, &name),
-            rusqlite::Error::FromSqlConversionFailure(column, _, problem) => {
-                damaged(*column, &problem)
-            }
-            other => StoreError::Failed(other.to_string()),
-        },
-        _ if error.to_string().contains("no such table") => StoreError::Failed(format!(
-            "{error}: the file is no store of Turnwheel, or no world has opened it yet"
-        )),
-        _ => StoreError::Failed(error.to_string()),
-    }
-}
-
-/// The same, with the file.
-fn failure_in(connection: &Connection, error: &rusqlite::Error) -> StoreError {
-    let path = connection.path().unwrap_or_default();
-    match failure(error) {
-        StoreError::Failed(problem) => StoreError::Failed(format!("{path}: {problem}")),
-        StoreError::Corrupt(problem) => StoreError::Corrupt(format!("{path}: {problem}")),
-        other => other,
-    }
-}
-
-/// A row says something that this program has never written.
-fn damaged(column: usize, what: &dyn fmt::Display) -> StoreError {
-    StoreError::Corrupt(format!(
-        "column {column} of a row has the value {what}, which no world writes: was the file changed by \
-         another program? Restore it from a backup"
-    ))
-}
-
-/// The file that a path leads to, through links: each store has one lock, whatever it is called.
-fn real(path: &Path) -> Result<PathBuf, StoreError> {
-    let failed = |error: std::io::Error| StoreError::Failed(format!("{}: {error}", path.display()));
-    let mut file = path.to_owned();
-    for _ in 0..LINKS_MAX {
-        let Ok(to) = std::fs::read_link(&file) else { break };
-        file = file.parent().map_or_else(|| to.clone(), |folder| folder.join(&to));
-    }
-    let name = file.file_name().map(std::ffi::OsStr::to_owned);
-    let folder = match file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let Some(name) = name else { return Ok(file) };
-    // The folder must be there for the store to be made: SQLite says so if it is not.
-    match folder.canonicalize() {
-        Ok(folder) => {
-            let file = folder.join(name);
-            refuse_several_names(&file).map_err(failed)??;
-            Ok(file)
-        }
-        Err(_) => Ok(file),
-    }
-}
-
-/// A file with two names would have two logs, and what one writes would damage what the other has
-/// written.
-#[cfg(unix)]
-fn refuse_several_names(file: &Path) -> std::io::Result<Result<(), StoreError>> {
-    use std::os::unix::fs::MetadataExt;
-    let names = match std::fs::metadata(file) {
-        Ok(found) => found.nlink(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => 1,
-        Err(error) => return Err(error),
-    };
-    if names <= 1 {
-        return Ok(Ok(()));
-    }
-    let store = file.display();
-    Ok(Err(StoreError::Failed(format!(
-        "{store}: the file has {names} names (hard links), and a log for each would damage it: remove \
-         the other names, or make symbolic links of them"
-    ))))
-}
-
-#[cfg(not(unix))]
-fn refuse_several_names(_: &Path) -> std::io::Result<Result<(), StoreError>> {
-    Ok(Ok(()))
-}
-
-/// The name of a file beside another one.
-fn beside(path: &Path, end: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(end);
-    name.into()
 }

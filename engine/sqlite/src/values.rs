@@ -3,14 +3,13 @@
 use std::borrow::Cow;
 
 use rusqlite::{params, Connection, OptionalExtension, Transaction};
+use turnwheel_engine::store::aside::{parts, whole_again};
+use turnwheel_engine::{PlanId, StoreError};
 
-use super::failure;
-use crate::error::StoreError;
-use crate::id::PlanId;
-use crate::store::aside::{parts, whole_again};
+use crate::error::failure;
 
-/// Writes the large values of an entry or a snapshot that are not there. What is to be written in its
-/// place.
+/// Writes the large values of an entry or a snapshot that are not there. What is to be written in
+/// its place.
 pub(super) fn keep<'a>(
     transaction: &Transaction<'_>,
     plan: PlanId,

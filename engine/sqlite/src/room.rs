@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::Connection;
+use turnwheel_engine::limits::{LOG_PAGES_SOON, STORE_BYTES_MAX, STORE_RESERVE_BYTES};
+use turnwheel_engine::StoreError;
 
-use super::{beside, failure};
-use crate::error::StoreError;
-use crate::limits::{LOG_PAGES_SOON, STORE_BYTES_MAX, STORE_RESERVE_BYTES};
+use crate::error::failure;
+use crate::path::beside;
 
 /// What a store may take. It can be changed while the store is open.
 #[derive(Debug)]
@@ -46,8 +47,8 @@ impl Room {
         connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))
     }
 
-    /// Whether there is room for new plans: what is left of the disk or of the file's size is more than
-    /// what is kept for those that are under way.
+    /// Whether there is room for new plans: what is left of the disk or of the file's size is more
+    /// than what is kept for those that are under way.
     pub(super) fn check(&self, path: &Path, connection: &Connection) -> Result<(), StoreError> {
         let reserve = self.reserve.load(Ordering::Relaxed);
         if reserve == 0 {

@@ -1,8 +1,7 @@
 //! Schedules: a small table beside the plans.
 
 use rusqlite::{params, Connection, OptionalExtension, Row, Transaction};
-
-use crate::store::{ScheduleRow, ScheduleWrite, Swap};
+use turnwheel_engine::store::{ScheduleRow, ScheduleWrite, Swap};
 
 /// Makes a change if the schedule is as it was read.
 pub(super) fn write(

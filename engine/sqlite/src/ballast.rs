@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fs4::fs_std::FileExt;
 use rusqlite::Connection;
+use turnwheel_engine::limits::LOG_BYTES_PAGE;
+use turnwheel_engine::StoreError;
 
-use super::keeper::Log;
-use super::{beside, identity, SqliteStore};
-use crate::error::StoreError;
-use crate::limits::LOG_BYTES_PAGE;
+use crate::identity;
+use crate::keeper::Log;
+use crate::path::beside;
 
 /// The end of its name.
 const END: &str = "-ballast";
@@ -38,8 +39,8 @@ impl Ballast {
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Makes it if it is wanted and not there, and keeps the log below it. Whether the log that a killed
-    /// process has left is too long for it.
+    /// Makes it if it is wanted and not there, and keeps the log below it. Whether the log that a
+    /// killed process has left is too long for it.
     pub(super) fn make(&self, store: &Path, log: &Log) -> bool {
         let wanted = self.bytes.load(Ordering::Relaxed);
         let size = match size(store) {
@@ -110,20 +111,6 @@ fn take(store: &Path, bytes: u64) -> u64 {
         return 0;
     }
     bytes
-}
-
-impl SqliteStore {
-    /// Keeps so many bytes of the disk in a file beside the store, `-ballast`. A start on a full disk
-    /// gives them up to move the log into the file, and a removal of plans to write at all; then the
-    /// file is made again. A new one takes at most a quarter of what is free. 0, the default, makes none.
-    pub fn set_ballast(&self, bytes: u64) {
-        self.ballast.set_bytes(bytes);
-    }
-
-    /// Moves all of the log into the file and gives its room back.
-    pub(super) fn shorten(&self) -> Result<(), StoreError> {
-        shorten(&self.connect()?).map_err(|error| self.failed(&error))
-    }
 }
 
 /// Moves all of the log into the file and gives its room back, if no reader is in the way.

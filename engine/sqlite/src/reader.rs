@@ -2,16 +2,15 @@
 
 use rusqlite::types::Value;
 use rusqlite::{params_from_iter, Connection, OptionalExtension};
-
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
-
-use super::{failure_in, list, schedules, states, values, worlds};
-use crate::error::StoreError;
-use crate::id::PlanId;
-use crate::store::{
+use turnwheel_engine::store::{
     slot_of, Count, Filter, Loaded, PlanRow, ScheduleRow, Seq, Slots, StoreReader, Worlds, Written,
 };
-use crate::time::Time;
+use turnwheel_engine::{PlanId, StoreError, Time};
+
+use crate::cell::number;
+use crate::error::failure_in;
+use crate::{list, schedules, states, values, worlds};
 
 pub(super) struct Reader {
     connection: Connection,
@@ -43,7 +42,8 @@ impl Reader {
         Ok(Some(Chain { loaded: Loaded { snapshot, entries, head, is_quarantined }, missing }))
     }
 
-    /// The entries after one place and up to another, oldest first; and the place of one that is missing.
+    /// The entries after one place and up to another, oldest first; and the place of one that is
+    /// missing.
     fn chain(&self, head: Seq, from: Seq) -> rusqlite::Result<(Entries, Option<Seq>)> {
         let read = "SELECT prev, records FROM journal WHERE seq = ?1";
         let mut read = self.connection.prepare_cached(read)?;
@@ -260,8 +260,4 @@ impl StoreReader for Reader {
 
 fn missing(plan: PlanId, seq: Seq) -> StoreError {
     StoreError::Corrupt(format!("plan {plan}: entry {seq} is missing"))
-}
-
-pub(super) fn number(number: usize) -> Value {
-    Value::Integer(i64::try_from(number).unwrap_or(i64::MAX))
 }

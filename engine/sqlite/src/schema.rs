@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use rusqlite::{Connection, OptionalExtension};
+use turnwheel_engine::StoreError;
 
-use super::failure;
-use crate::error::StoreError;
+use crate::error::failure;
 
 /// The format of the file: `user_version`.
 const VERSION: u32 = 2;

@@ -7,13 +7,12 @@ use std::sync::{Arc, OnceLock};
 
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{params, Connection, OptionalExtension, Transaction};
+use turnwheel_engine::internal::panic_message;
+use turnwheel_engine::limits::{WORK_ALONE_OPS, WORK_SHARED_OPS};
+use turnwheel_engine::store::{Work, Worked};
+use turnwheel_engine::{ActionError, Payload};
 
-use super::schema;
-use crate::action::panic_message;
-use crate::error::ActionError;
-use crate::limits::{WORK_ALONE_OPS, WORK_SHARED_OPS};
-use crate::payload::Payload;
-use crate::store::{Work, Worked};
+use crate::schema;
 
 const SAVEPOINT: &str = "turnwheel_work";
 /// Instructions of SQLite between two looks at the limit.
@@ -21,8 +20,8 @@ const LOOK_OPS: i32 = 1_000;
 /// Names that are kept for this store.
 const OUR_PREFIX: &str = "turnwheel_";
 
-/// What became of it, if the transaction goes on; nothing if SQLite has rolled all of it back because
-/// the work was stopped at its limit.
+/// What became of it, if the transaction goes on; nothing if SQLite has rolled all of it back
+/// because the work was stopped at its limit.
 pub(super) fn perform(
     transaction: &Transaction<'_>,
     work: &Work,
@@ -40,7 +39,8 @@ pub(super) fn perform(
     transaction.execute_batch(&format!("SAVEPOINT {SAVEPOINT}"))?;
     let limit = if work.is_alone { WORK_ALONE_OPS } else { WORK_SHARED_OPS };
     let guard = Guard::new(transaction, limit);
-    let returned = catch_unwind(AssertUnwindSafe(|| (work.code)(transaction)));
+    let connection: &Connection = transaction;
+    let returned = catch_unwind(AssertUnwindSafe(|| (work.code)(connection)));
     let is_over = guard.is_over();
     drop(guard);
     if transaction.is_autocommit() {
@@ -49,7 +49,11 @@ pub(super) fn perform(
     }
     let returned = match returned {
         _ if is_over => Err(too_long(work)),
-        Ok(returned) => returned,
+        Ok(Some(returned)) => returned,
+        Ok(None) => {
+            transaction.execute_batch(&format!("ROLLBACK TO {SAVEPOINT}; RELEASE {SAVEPOINT}"))?;
+            return Ok(Some(Worked::Unsupported));
+        }
         Err(panic) => Err(ActionError::new("panic", panic_message(panic))),
     };
     match returned {

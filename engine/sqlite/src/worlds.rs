@@ -1,12 +1,11 @@
 //! The worlds in the file.
 
 use rusqlite::{params, Connection, Transaction};
+use turnwheel_engine::store::{Owner, Slots, WorldKind, WorldRow, Worlds, WorldsWrite, SLOTS};
+use turnwheel_engine::{StoreError, Time};
 
-use super::failure;
-use super::statements::moment;
-use crate::error::StoreError;
-use crate::store::{Owner, Slots, WorldKind, WorldRow, Worlds, WorldsWrite, SLOTS};
-use crate::time::Time;
+use crate::cell::moment;
+use crate::error::failure;
 
 const VERSION: &str = "SELECT value FROM meta WHERE name = 'worlds'";
 

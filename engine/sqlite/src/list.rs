@@ -2,12 +2,10 @@
 
 use rusqlite::types::{Type, Value};
 use rusqlite::{params_from_iter, Connection, Row};
+use turnwheel_engine::store::{Count, Filter, Order, PlanRow};
+use turnwheel_engine::{PlanId, PlanResult, PlanState, StepId, Time, Waiting};
 
-use super::reader::number;
-use crate::id::{PlanId, StepId};
-use crate::plan::{PlanResult, PlanState, Waiting};
-use crate::store::{Count, Filter, Order, PlanRow};
-use crate::time::Time;
+use crate::cell::number;
 
 /// A query that is put together.
 struct Query {

@@ -2,10 +2,9 @@
 
 use rusqlite::{params, Connection, OptionalExtension, Row, Transaction};
 use turnwheel_actors::entity::{DueRange, MissedTicks, Record, ReminderId, ReminderRow};
-
-use crate::id::PlanId;
-use crate::store::change::admit;
-use crate::store::{Change, Verdict, Worked, OF_PLAN};
+use turnwheel_engine::internal::admit;
+use turnwheel_engine::store::{Change, Verdict, Worked, OF_PLAN};
+use turnwheel_engine::PlanId;
 
 const COLUMNS: &str = "entity, key, name, first_due, delay, period, missed, planned, due, failures,
     skipped, revision, version";

@@ -6,16 +6,16 @@ use std::path::Path;
 use std::thread;
 
 use fs4::fs_std::FileExt;
+use turnwheel_engine::StoreError;
 
-use super::beside;
-use crate::error::StoreError;
+use crate::path::beside;
 
-/// How often a lock is asked for that nobody has who writes: who only looks ([`Lock::holder`]) has it for
-/// microseconds.
+/// How often a lock is asked for that nobody has who writes: who only looks ([`Lock::holder`]) has
+/// it for microseconds.
 const TRIES: usize = 1_000;
 
-/// The locked file beside the store. It is unlocked when this is dropped or the process ends, however
-/// it ends.
+/// The locked file beside the store. It is unlocked when this is dropped or the process ends,
+/// however it ends.
 #[derive(Debug)]
 pub(super) struct Lock(File);
 
@@ -78,7 +78,8 @@ impl Drop for Lock {
     }
 }
 
-/// Whether the file could be locked. It is refused at once if a writer has it, and not by those who look.
+/// Whether the file could be locked. It is refused at once if a writer has it, and not by those who
+/// look.
 fn take_from_readers(file: &File) -> io::Result<bool> {
     for _ in 0..TRIES {
         if FileExt::try_lock_exclusive(file)? {

@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
 
-use crate::error::StoreError;
+use turnwheel_engine::StoreError;
 
 /// The file that was opened under a name. Without devices and inodes every file is taken for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

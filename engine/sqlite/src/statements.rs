@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use rusqlite::{params, OptionalExtension, Transaction};
 
-use super::{states, values};
-use crate::id::PlanId;
-use crate::store::{Append, PlanRow, Seq, Verdict};
-use crate::time::Time;
+use turnwheel_engine::store::{Append, PlanRow, Seq, Verdict};
+use turnwheel_engine::PlanId;
+
+use crate::cell::moment;
+use crate::{states, values};
 
 /// Removes a stopped plan if its newest entry is this one.
 pub(super) fn remove(
@@ -155,9 +156,4 @@ fn labels(labels: &BTreeMap<String, String>) -> Cow<'static, str> {
         return Cow::Borrowed("{}");
     }
     Cow::Owned(serde_json::to_string(labels).expect("texts are JSON"))
-}
-
-/// A time as the file keeps it: what is beyond its numbers becomes the latest that it can hold.
-pub(super) fn moment(time: Time) -> i64 {
-    i64::try_from(time.0).unwrap_or(i64::MAX)
 }

@@ -1,0 +1,30 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+#![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod ballast;
+mod cell;
+mod check;
+mod error;
+mod identity;
+mod keeper;
+mod list;
+mod lock;
+mod path;
+mod reader;
+mod room;
+mod schedules;
+mod schema;
+mod statements;
+mod states;
+mod store;
+mod transact;
+mod values;
+mod work;
+mod worlds;
+mod writer;
+
+/// Types passed to the code of [`Transact::transaction`].
+pub use rusqlite;
+pub use store::{SqliteCheck, SqliteStore, SqliteSync};
+pub use transact::Transact;
