@@ -15,7 +15,7 @@ const CRATES: &[(&str, usize)] = &[
     ("actors/interceptors/src", 0),
     ("actors/testkit/src", 0),
     ("engine/macros/src", 0),
-    ("engine/src", 256),
+    ("engine/src", 268),
     ("engine/sqlite/src", 19),
     ("engine/testkit/src", 27),
     ("engine/flow/src", 82),

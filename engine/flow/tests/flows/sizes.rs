@@ -1,9 +1,9 @@
 //! Bytes that the plan of a flow takes in the store.
 
 use serde_json::json;
-use turnwheel_engine::{rusqlite, World};
+use turnwheel_engine::World;
 use turnwheel_flow::{self as flow, FakeIo, Flows, WithFlows};
-use turnwheel_sqlite::SqliteStore;
+use turnwheel_sqlite::{rusqlite, SqliteStore};
 
 use crate::flow_common::{add, load};
 
