@@ -11,6 +11,10 @@ use crate::actor::Context;
 /// All hooks are optional and run in turns of the actor, so they use `self` and the context freely.
 /// Messages are taken by the traits of [`handler`](crate::handler).
 ///
+/// The fields of an actor take at most 32 KiB: a spawn moves the actor through several functions, an
+/// [`AsyncHandler`](crate::AsyncHandler) through several more, and a debug build copies it in each.
+/// 64 KiB overflow a stack of 2 MiB. Larger data lies in a `Box` or a `Vec`.
+///
 /// ```
 /// use turnwheel_actors::{Actor, Context, Handler, System};
 /// use turnwheel_runtime::Group;

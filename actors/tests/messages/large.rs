@@ -273,3 +273,45 @@ fn interceptors_see_a_large_message_and_not_its_box() -> Outcome {
     group.shutdown()?;
     Ok(())
 }
+
+/// An actor with many bytes in its fields.
+struct Wide([u8; WIDE]);
+
+impl Actor for Wide {
+    type Error = Infallible;
+}
+
+impl Handler<Peek> for Wide {
+    type Reply = u8;
+
+    fn handle(&mut self, _: Peek, _: &mut Context<'_, Self>) -> u8 {
+        self.0[WIDE - 1]
+    }
+}
+
+impl AsyncHandler<Read> for Wide {
+    type Reply = u8;
+
+    async fn handle(&mut self, Read(byte): Read, _: AsyncContext<Self>) -> u8 {
+        std::future::ready(()).await;
+        self.0[WIDE - 1] + byte
+    }
+}
+
+/// A message without bytes.
+struct Peek;
+
+/// The documented limit of an actor's own fields.
+const WIDE: usize = 32 * 1024;
+
+#[test]
+fn an_actor_of_32_kib_starts_and_answers() -> Outcome {
+    let (group, system) = system()?;
+    on_a_small_stack(move || {
+        let wide = system.spawn(Wide([1; WIDE])).expect("the group runs");
+        assert_eq!(wide.ask(Peek).wait().expect("an answer"), 1);
+        assert_eq!(wide.ask(Read(2)).wait().expect("an answer"), 3);
+    });
+    assert!(group.shutdown()?.is_clean());
+    Ok(())
+}

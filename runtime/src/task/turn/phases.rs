@@ -221,7 +221,7 @@ fn enter(turn: &mut Turn, phase: Phase) {
     if let Some(simulation) = &turn.header().group.simulation {
         simulation.phase(turn.header(), phase);
     }
-    if phase > Phase::Started {
+    if phase > Phase::Started && turn.header().extra().is_some() {
         retire(turn, phase);
     }
 }
