@@ -38,8 +38,7 @@ use crate::error::{not_taken, BuildError, StoreError};
 use crate::id::PlanId;
 use crate::limits::APPENDS_MAX;
 use crate::store::{
-    Append, Change, PlanRow, Removal, RowWrite, ScheduleWrite, Seq, Store, StoreReader, Swap,
-    Verdict,
+    Append, Change, PlanRow, Removal, ScheduleWrite, Seq, Store, StoreReader, Swap, Verdict,
 };
 use crate::watch::{Buffer, Listeners};
 
@@ -183,7 +182,7 @@ impl Journal {
             if writer.directory.epoch(row.id) != epoch {
                 return;
             }
-            writer.is_behind(writer.last + 1, RowWrite { row, epoch });
+            writer.is_behind(writer.last + 1, row);
             if !writer.is_trailing {
                 writer.trail(cx);
             }

@@ -66,7 +66,7 @@ pub(super) struct Writer {
     pub(super) unsure: Option<Unsure>,
     pub(super) worlds_known: Known,
     /// Rows that are behind, and the first entry of each that is.
-    pub(super) behind: HashMap<PlanId, RowWrite>,
+    pub(super) behind: HashMap<PlanId, PlanRow>,
     pub(super) order: VecDeque<(Seq, PlanId)>,
     /// Rows that were written, with their heads, while those are still known here.
     pub(super) written: Vec<(PlanId, Seq)>,
@@ -261,22 +261,22 @@ impl Writer {
         self.followers.changed(append);
         row.head = seq;
         self.last = seq;
-        self.is_behind(seq, RowWrite { row, epoch: append.epoch });
+        self.is_behind(seq, row);
         self.meter.entry(tally, append.records.len(), now_ns);
     }
 
-    pub(super) fn is_behind(&mut self, seq: Seq, mut write: RowWrite) {
-        let plan = write.row.id;
-        self.heads.0.lock().insert(plan, write.row.head);
+    pub(super) fn is_behind(&mut self, seq: Seq, mut row: PlanRow) {
+        let plan = row.id;
+        self.heads.0.lock().insert(plan, row.head);
         match self.behind.entry(plan) {
             std::collections::hash_map::Entry::Occupied(mut known) => {
-                if write.row.snapshot.is_none() {
-                    write.row.snapshot = known.get_mut().row.snapshot.take();
+                if row.snapshot.is_none() {
+                    row.snapshot = known.get_mut().snapshot.take();
                 }
-                known.insert(write);
+                known.insert(row);
             }
             std::collections::hash_map::Entry::Vacant(place) => {
-                place.insert(write);
+                place.insert(row);
                 self.order.push_back((seq, plan));
             }
         }
@@ -294,8 +294,13 @@ impl Writer {
             return Err(StoreError::Failed(problem));
         }
         let count = rows.min(self.order.len());
-        let rows: Vec<RowWrite> =
-            self.order.iter().take(count).map(|(_, plan)| self.behind[plan].clone()).collect();
+        // All worlds of this process write here: a row is the newest one of its plan, whichever of
+        // them has the slot by now.
+        let row = |(_, plan): &(Seq, PlanId)| RowWrite {
+            row: self.behind[plan].clone(),
+            epoch: self.directory.epoch(*plan),
+        };
+        let rows: Vec<RowWrite> = self.order.iter().take(count).map(row).collect();
         let is_found = |plan: &PlanId| rows.iter().any(|write| write.row.id == *plan);
         // An entry is projected when no row is behind because of it or of one before it.
         let projected = match self.order.get(count) {
