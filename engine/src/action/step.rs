@@ -325,7 +325,10 @@ impl<A: Action> StepContext<A> {
         Some((ended.part, output.and_then(|output| serde_json::from_value(output).ok())))
     }
 
-    /// Numbers of this step's sub-plans by state.
+    /// Numbers of this step's sub-plans by state, in their newest round: those that it has asked
+    /// for since it was told of earlier ones, or since it began anew after a failure, and those
+    /// that were not over by then. A plan that failed in an earlier attempt counts no more.
+    /// [`PlanView`](crate::PlanView) counts all.
     pub fn sub_plans(&self) -> SubPlanCounts {
         self.facts.sub_plans
     }

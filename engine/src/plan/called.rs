@@ -48,6 +48,9 @@ impl Plan {
         if matches!(cause, Cause::SubPlans | Cause::Cancel { .. }) {
             self.children.told(id);
         }
+        if matches!(cause, Cause::Turn | Cause::Skip) {
+            self.children.begin_round(id);
+        }
         self.children.forget_ahead(id);
         self.change(id, StepState::Running);
         self.set_alarm(id);

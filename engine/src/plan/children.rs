@@ -80,6 +80,9 @@ pub(crate) struct Children {
     /// For each step that waits for some: which.
     open: BTreeMap<StepId, Open>,
     counts: BTreeMap<StepId, SubPlanCounts>,
+    /// For each step, numbers of those that were over before its newest round: with success, and in
+    /// another way.
+    before: BTreeMap<StepId, (u32, u32)>,
     /// Steps whose plans are all over, and that do not know it yet.
     untold: BTreeSet<StepId>,
     /// Location of the contents that are not in memory.
@@ -113,6 +116,9 @@ impl Children {
     /// Adds sub-plans of a step: those that were written ahead, and these. Memory keeps the
     /// contents of the first ones; the others stay in the journal.
     pub(super) fn add(&mut self, step: StepId, plans: &[SubPlan], at_once: Option<u32>) -> usize {
+        if !self.are_open(step) && !self.are_untold(step) {
+            self.begin_round(step);
+        }
         let open = self.open.entry(step).or_default();
         open.at_once = at_once.unwrap_or(SUB_PLANS_AT_ONCE).min(SUB_PLANS_AT_ONCE_MAX);
         let (ahead, mut total) = self.pages.take_ahead(step);
@@ -219,6 +225,23 @@ impl Children {
             self.open.remove(&step);
             self.untold.insert(step);
         }
+    }
+
+    /// A step begins anew, or asks for plans after it was told of those before: from now on it is
+    /// told of those that are not over, and of new ones.
+    pub(super) fn begin_round(&mut self, step: StepId) {
+        self.told(step);
+        if let Some(counts) = self.counts.get(&step) {
+            self.before.insert(step, (counts.success, counts.failed));
+        }
+    }
+
+    /// Numbers of the plans of a step's newest round.
+    pub(crate) fn round(&self, step: StepId) -> SubPlanCounts {
+        let SubPlanCounts { total, success, failed, pending } = self.counts(step);
+        let (well, badly) = self.before.get(&step).copied().unwrap_or_default();
+        let total = total - well - badly;
+        SubPlanCounts { total, success: success - well, failed: failed - badly, pending }
     }
 
     /// A step knows what came of its plans, or does not care any more.

@@ -126,7 +126,7 @@ impl PlanActor {
             now: self.world.now(),
             cause: step.cause,
             cancelled,
-            sub_plans: plan.children.counts(id),
+            sub_plans: plan.children.round(id),
             ids: Arc::clone(self.world.ids()),
             beat: step.beat.as_ref().and_then(|beat| beat.details.clone()),
             world: Arc::downgrade(&self.world),

@@ -63,8 +63,8 @@ impl RunAsync for Tour {
     async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
         let (items, counts) = (step.input, step.sub_plans());
         assert_eq!(counts.pending, 0, "it is called when all of a batch are over");
-        let failed = counts.failed - step.output.failed;
-        step.output.failed = counts.failed;
+        let failed = counts.failed;
+        step.output.failed += failed;
         if failed > 0 && !items.bears_failures {
             step.output.planned -= failed;
             return Err(ActionError::new("batch", format!("{failed} items have failed")));

@@ -18,6 +18,7 @@ mod order;
 mod outputs;
 mod parts;
 mod planning;
+mod rounds;
 mod scenarios;
 mod short;
 mod sub_plans;
