@@ -8,6 +8,8 @@
 //!
 //! A violation is tried again as it was printed:
 //! `fault_points once "trees" 1 "write 2: the world is shut down + write 7: the store is slow"`
+//!
+//! Some points of one workload, in memory: `fault_points some "trees" 500 [pairs [seed]]`
 #![expect(clippy::print_stdout, reason = "it tells what it has found")]
 
 #[path = "../tests/faults/workloads.rs"]
@@ -48,6 +50,36 @@ impl faults::Each for Once {
     }
 }
 
+/// Some points of one workload.
+struct Part {
+    name: String,
+    options: Faults,
+    report: Option<FaultReport>,
+}
+
+impl faults::Each for Part {
+    fn one<W: Workload>(&mut self, _: bool, make: impl Fn() -> W) {
+        if make().name() == self.name {
+            self.report = Some(self.options.run(make));
+        }
+    }
+}
+
+fn some(mut arguments: impl Iterator<Item = String>) -> Result<(), Box<dyn Error>> {
+    let name = arguments.next().ok_or("some takes a workload and a number of points")?;
+    let mut number = |else_it: usize| arguments.next().map_or(Ok(else_it), |text| text.parse());
+    let options = Faults::new().points(number(500)?).pairs(number(0)?);
+    let options = options.seeds([number(1)? as u64]);
+    let mut run = Part { name, options, report: None };
+    faults::each(&mut run);
+    let report = run.report.ok_or("there is no such workload")?;
+    println!("{report}");
+    match report.violations {
+        0 => Ok(()),
+        count => Err(format!("{count} of {} points are wrong", report.points).into()),
+    }
+}
+
 /// A point as it is printed.
 fn point(text: &str) -> Option<FaultPoint> {
     let (moment, trouble) = text.split_once(": ")?;
@@ -79,6 +111,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1).peekable();
     if arguments.next_if_eq("once").is_some() {
         return once(arguments);
+    }
+    if arguments.next_if_eq("some").is_some() {
+        return some(arguments);
     }
     let seeds: u64 = arguments.next().map_or(Ok(2), |count| count.parse())?;
     let pairs: usize = arguments.next().map_or(Ok(500), |count| count.parse())?;

@@ -364,7 +364,7 @@ impl<W: Workload, F: Fn() -> W> Run<'_, F> {
         life: &Life,
     ) -> Result<(), String> {
         let text = |error: turnwheel_engine::StoreError| error.to_string();
-        let mut reader = medium.store().reader().map_err(text)?;
+        let mut reader = workload.store(medium.store()).reader().map_err(text)?;
         let journal = verify::journal(&mut *reader).map_err(text)?;
         if !journal.starts_with(&verify::kept(workload, past.journal, &journal)) {
             return Err("the recovery has changed what was written before".to_owned());
@@ -406,7 +406,7 @@ fn found<W: Workload>(
     acks: &[Ack],
 ) -> Result<usize, String> {
     let text = |error: turnwheel_engine::StoreError| error.to_string();
-    let store = medium.store();
+    let store = workload.store(medium.store());
     // Taken once, as any start does: a file that has no tables yet gets them.
     drop(store.writer().map_err(text)?);
     let mut reader = store.reader().map_err(text)?;

@@ -21,6 +21,7 @@ mod life;
 mod medium;
 mod verify;
 mod workload;
+mod worlds;
 
 pub use action_kit::{ActionKit, ActionRun, Called};
 pub use alone::PlannedAlone;

@@ -8,13 +8,14 @@ use std::time::SystemTime;
 use parking_lot::Mutex;
 use turnwheel_engine::internal::write_rows;
 use turnwheel_engine::store::{Batch, Filter, Verdict, Written};
-use turnwheel_engine::{BuildError, PlanError, StoreError, World};
+use turnwheel_engine::{BuildError, PlanError, StoreError};
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::time::{Clock, ManualClock};
 
 use crate::fault_store::{FaultStore, Observer};
 use crate::medium::{Image, Medium};
 use crate::workload::{Ack, Client, Workload};
+use crate::worlds::open;
 
 /// How a life begins.
 #[derive(Clone, Copy, Debug)]
@@ -107,9 +108,9 @@ pub(super) fn live<W: Workload>(
     let store = if birth.is_watched {
         let (medium, clock) = (Arc::clone(medium), sim.clock());
         let watch = Watch { medium, clock, acks: Arc::clone(&acks), seen: Arc::clone(&seen) };
-        FaultStore::watched(watch.medium.store(), Box::new(watch))
+        FaultStore::watched(workload.store(watch.medium.store()), Box::new(watch))
     } else {
-        FaultStore::new(medium.store())
+        FaultStore::new(workload.store(medium.store()))
     };
     if let Some(refused) = birth.refused {
         store.fail_at(refused, StoreError::Failed("this commit was chosen to fail".to_owned()));
@@ -130,19 +131,20 @@ fn run<W: Workload>(
     (seed, is_refused): (u64, bool),
 ) -> Result<(), String> {
     let (plans, journal) = (sim.group("plans"), sim.group("journal"));
-    let open = || {
-        let builder = World::builder().group(&plans).io_group(&journal).seed(seed);
-        let open = workload.world(builder).open(store.clone());
-        sim.block_on(open).map_err(|stuck| format!("the start hangs: {stuck}"))
+    let limit = sim.now() + workload.patience();
+    let begin = || {
+        let opened = settled(sim, limit, open(workload, store, (&plans, &journal), seed));
+        opened.map_err(|stuck| format!("the start hangs: {stuck}"))
     };
     // A start writes that the world is there. If that is refused it says so, and is tried again.
-    let world = match open()? {
-        Err(BuildError::Store(StoreError::Failed(_))) if is_refused => open()?,
-        world => world,
+    let worlds = match begin()? {
+        Err(BuildError::Store(StoreError::Failed(_))) if is_refused => begin()?,
+        worlds => worlds,
     };
-    let world = world.map_err(|error| format!("the world does not start: {error}"))?;
-    let client = Client::new(vec![world.clone()], plans, Arc::clone(acks));
-    let limit = sim.now() + workload.patience();
+    let worlds = worlds.map_err(|error| format!("the world does not start: {error}"))?;
+    // The client may end the others.
+    let world = worlds.last().expect("a life has a world");
+    let client = Client::new(worlds.clone(), plans.clone(), Arc::clone(acks));
     let mut client = pin!(workload.client(client));
     loop {
         match sim.block_on(client.as_mut()) {
@@ -155,8 +157,7 @@ fn run<W: Workload>(
         let rows = settled(sim, limit, world.list(filter))?;
         // A list shows what was before when a write is refused: the rows follow, and what is checked later is
         // what they say then.
-        let rows = match (rows, settled(sim, limit, write_rows(&world))?.map_err(PlanError::Store))
-        {
+        let rows = match (rows, settled(sim, limit, write_rows(world))?.map_err(PlanError::Store)) {
             (Ok(rows), Ok(())) => rows,
             (Err(error), _) | (_, Err(error)) => {
                 pass(sim, limit)

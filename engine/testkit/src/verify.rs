@@ -185,19 +185,12 @@ fn snapshot(reader: &mut dyn StoreReader, plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// The dead letters that a world has are in its store, and no event is there twice.
+/// The dead letters that a world has are in its store.
 pub(super) fn letters(reader: &mut dyn StoreReader, known: &DeadLetters) -> Result<(), String> {
     let stored = stored_letters(reader).map_err(|error| error.to_string())?;
     if stored != *known {
         let (kept, there) = (stored.letters.len(), known.letters.len());
         return Err(format!("{kept} dead letters are in the store, and {there} in the world"));
-    }
-    let mut seen = HashSet::new();
-    for letter in known.letters.iter().filter(|letter| letter.id.is_some()) {
-        if !seen.insert((letter.plan, letter.step, &letter.id)) {
-            let (plan, id) = (letter.plan, letter.id.as_deref().unwrap_or_default());
-            return Err(format!("plan {plan}: event «{id}» is two dead letters"));
-        }
     }
     Ok(())
 }

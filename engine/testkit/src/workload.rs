@@ -8,6 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use turnwheel_engine::action::Action;
 use turnwheel_engine::plan::{Plan, PlanResult, PlanState, StepState};
+use turnwheel_engine::store::Store;
 use turnwheel_engine::{
     Delay, PlanError, PlanId, PlanView, StepId, TriggerError, TriggerOptions, Triggering, World,
     WorldBuilder,
@@ -41,6 +42,11 @@ pub trait Workload {
 
     /// What the client does.
     fn client(&self, client: Client) -> impl Future<Output = Result<(), String>>;
+
+    /// The store of the worlds, over the one that holds what is written. What fails is over both.
+    fn store(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
+        store
+    }
 
     /// How many worlds are over the store, each with the same actions.
     fn worlds(&self) -> usize {
@@ -84,6 +90,10 @@ impl<W: Workload> Workload for &W {
 
     fn client(&self, client: Client) -> impl Future<Output = Result<(), String>> {
         (**self).client(client)
+    }
+
+    fn store(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
+        (**self).store(store)
     }
 
     fn worlds(&self) -> usize {

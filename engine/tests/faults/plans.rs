@@ -108,7 +108,7 @@ impl Workload for Plans {
 }
 
 /// The plan ends so.
-async fn ends(client: &Client, plan: PlanId, result: PlanResult) -> Result<(), String> {
+pub(super) async fn ends(client: &Client, plan: PlanId, result: PlanResult) -> Result<(), String> {
     let view = client.finished(plan).await?;
     if view.result() != result {
         let (is, is_to_be) = (view.result().name(), result.name());
@@ -118,7 +118,7 @@ async fn ends(client: &Client, plan: PlanId, result: PlanResult) -> Result<(), S
 }
 
 /// The plan has made this.
-async fn makes<A: Action>(
+pub(super) async fn makes<A: Action>(
     client: &Client,
     plan: PlanId,
     is_right: impl Fn(&A::Output) -> bool,

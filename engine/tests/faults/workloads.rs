@@ -4,13 +4,19 @@
 mod actions;
 #[path = "flows.rs"]
 mod flows;
+#[path = "neighbours.rs"]
+mod neighbours;
 #[path = "plans.rs"]
 mod plans;
+#[path = "steps.rs"]
+mod steps;
 
 use turnwheel_testkit::Workload;
 
 use flows::{Listening, Looping, Scheduled};
+use neighbours::Neighbours;
 pub(crate) use plans::{Plans, Subject};
+use steps::{Promise, Steps};
 
 /// What is done with each workload.
 pub(crate) trait Each {
@@ -24,6 +30,10 @@ pub(crate) fn each(it: &mut impl Each) {
     for subject in Subject::ALL {
         it.one(false, || Plans::new(subject));
     }
+    for promise in Promise::ALL {
+        it.one(false, || Steps::new(promise));
+    }
+    it.one(false, Neighbours::new);
     it.one(false, || Listening);
     it.one(true, || Looping);
     for overlap in Scheduled::ALL {

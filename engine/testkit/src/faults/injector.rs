@@ -106,6 +106,15 @@ impl Injector {
         Some(Duration::from_nanos(left + 1))
     }
 
+    /// What the clock shows when it is set right.
+    pub(super) fn right_wall(&self) -> SystemTime {
+        let mut state = self.0.lock();
+        if let Some((_, trouble)) = state.clock_off.take() {
+            state.move_wall(trouble == Trouble::ClockBack);
+        }
+        state.clock.wall()
+    }
+
     /// Time has come for a timer.
     pub(super) fn timer(&self) {
         let mut state = self.0.lock();

@@ -7,10 +7,9 @@ use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
-use turnwheel_engine::connect::Local;
 use turnwheel_engine::internal::write_rows;
 use turnwheel_engine::store::{Filter, Store};
-use turnwheel_engine::{BuildError, SharedStore, World};
+use turnwheel_engine::{BuildError, World};
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::Group;
 
@@ -20,12 +19,10 @@ use crate::fault_store::{FaultStore, Twin};
 use crate::medium::Kind;
 use crate::verify;
 use crate::workload::{Ack, Client, Workload};
+use crate::worlds::open;
 
 /// What is added to the seed of a life for the one after it: ids must not come again.
 const NEXT_LIFE: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// The same, for the next world of a life.
-const NEXT_WORLD: u64 = 0xbf58_476d_1ce4_e5b9;
 
 /// How long nobody is there between two lives.
 const DOWN: Duration = Duration::from_millis(1_500);
@@ -91,7 +88,7 @@ pub(super) fn judge<W: Workload>(
 ) -> Result<Counts, String> {
     let (kind, twin) = place;
     let medium = kind.scratch().map_err(|error| format!("no place for a store: {error}"))?;
-    let store = medium.store();
+    let store = workload.store(medium.store());
     let wall = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     let mut life = Life::new(seed, wall, workload.patience());
     let injector = Arc::new(Injector::new(points, life.sim.clock()));
@@ -100,7 +97,8 @@ pub(super) fn judge<W: Workload>(
     let worlds = loop {
         let (end, worlds) = run.live(&life)?;
         let End::Stopped(stop) = end else { break worlds };
-        let wall = life.sim.wall() + DOWN;
+        // A clock that is off is set right while nobody is there.
+        let wall = run.injector.right_wall() + DOWN;
         let next = Life::new(life.seed.wrapping_add(NEXT_LIFE), wall, workload.patience());
         let before = std::mem::replace(&mut life, next);
         if stop == Stop::TakenOver {
@@ -158,7 +156,8 @@ impl<W: Workload> Run<'_, W> {
         let journal = life.sim.group("journal");
         let mut problem = String::new();
         for _ in 0..STARTS {
-            let open = pin!(self.open(life, &journal));
+            let groups = (&life.plans, &journal);
+            let open = pin!(open(self.workload, &self.store, groups, life.seed));
             let limit = life.sim.now() + life.limit;
             match self.settled(life, open, limit)? {
                 Ok(worlds) => return Ok(Ok(worlds)),
@@ -171,24 +170,6 @@ impl<W: Workload> Run<'_, W> {
             life.sim.advance(START_AGAIN);
         }
         Err(format!("the world does not start: {problem}"))
-    }
-
-    /// Starts the world with the store, or several that share it.
-    async fn open(&self, life: &Life, journal: &Group) -> Result<Vec<World>, BuildError> {
-        let count = self.workload.worlds();
-        if count == 1 {
-            let builder = World::builder().group(&life.plans).io_group(journal).seed(life.seed);
-            return Ok(vec![self.workload.world(builder).open(self.store.clone()).await?]);
-        }
-        let shared = SharedStore::open_in(self.store.clone(), journal, Local::new())?;
-        let mut worlds = Vec::new();
-        for number in 0..count as u64 {
-            let seed = life.seed.wrapping_add(number * NEXT_WORLD);
-            let builder = World::builder().name(&format!("world {number}"));
-            let builder = builder.group(&life.plans).seed(seed);
-            worlds.push(self.workload.world(builder).join_later(&shared).await?);
-        }
-        Ok(worlds)
     }
 
     /// Runs the client, and waits for the end of all plans and for the quiet after it. Nothing if
