@@ -130,7 +130,7 @@ export function plan(root, rest, _query, { signal, refresh }) {
         ["Ended", plan.ended_at && [clock(plan.ended_at), " ", ago(plan.ended_at)]], ["Deadline", plan.deadline && ago(plan.deadline)],
         ["Outcome", plan.outcome], ["Key", plan.key], ["Priority", plan.priority || null], ["Locks", plan.locks.join(", ")],
         ["Steps", all ? [number(all), " · ", counts.map(([name, count]) => [badge(name), ` ${number(count)} `])] : null],
-        ["Labels", Object.entries(plan.labels).map(([name, value]) => [h("span", { class: "label" }, value ? `${name}=${value}` : name), " "])].map((v) => (Array.isArray(v) && v.length === 0 ? null : v)),
+        ["Labels", Object.entries(plan.labels).filter(([name]) => !["retry.of", "again.of"].includes(name)).map(([name, value]) => [h("span", { class: "label" }, value ? `${name}=${value}` : name), " "])].map((v) => (Array.isArray(v) && v.length === 0 ? null : v)),
         ["Retry of", plan.labels["retry.of"] && planLink(plan.labels["retry.of"])], ["Run again of", plan.labels["again.of"] && planLink(plan.labels["again.of"])],
         ["Not before", plan.delayed?.start_at && clock(plan.delayed.start_at)], ["Not after", plan.delayed?.start_before && clock(plan.delayed.start_before)],
         ["Held", plan.delayed?.is_frozen && "until somebody gives it a time"],
