@@ -26,7 +26,7 @@ pub(super) async fn open<W: Workload>(
     let mut worlds = Vec::new();
     for number in 0..count as u64 {
         let seed = seed.wrapping_add(number.wrapping_mul(NEXT_WORLD));
-        let builder = World::builder().name(&format!("world {number}")).group(plans).seed(seed);
+        let builder = World::builder().name(format!("world {number}")).group(plans).seed(seed);
         worlds.push(workload.world(builder).join_later(&shared).await?);
     }
     Ok(worlds)
