@@ -47,6 +47,10 @@ const TIME: Duration = Duration::from_secs(60);
 /// process is down for some seconds. A clock that was off by an hour is no reason.
 const LATE_MAX: Duration = Duration::from_secs(900);
 
+/// Until then a world believes a clock that was wrong at its start, and has noticed that it was set
+/// right. What is timed before waits for the time that the clock then showed.
+const SETTLED: Duration = Duration::from_secs(150);
+
 /// Contents that the codec of the dead letters does not encode.
 const UNENCODABLE: &str = "unencodable";
 
@@ -128,7 +132,8 @@ impl Action for Limited {
     }
 
     fn retry(&self) -> RetryPolicy {
-        RetryPolicy::attempts(2).pauses(Backoff::constant(Duration::from_secs(5)))
+        // A store that fails for longer than the limit takes an attempt away.
+        RetryPolicy::attempts(5).pauses(Backoff::constant(Duration::from_secs(5)))
     }
 
     fn rescue(&self, _: &ActionError) -> Rescue {
@@ -337,6 +342,7 @@ impl Workload for Steps {
 
 impl Steps {
     async fn limits(&self, client: &Client) -> Result<(), String> {
+        client.pause(SETTLED).await;
         let begun = client.now();
         let mut plans = Vec::new();
         for (key, does, result) in [
@@ -401,6 +407,7 @@ impl Steps {
 }
 
 async fn times(client: &Client) -> Result<(), String> {
+    client.pause(SETTLED).await;
     let begun = client.now();
     let timer = client.trigger::<Single>("timer", true).await?;
     let delayed = client.delay::<Single>("delayed", Delay::by(TIME), true).await?;
