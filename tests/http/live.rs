@@ -6,14 +6,12 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use serde_json::{json, Value};
-use turnwheel::engine::{
-    Action, ActionError, MemoryStore, Next, Planner, Run, Runs, StepContext, World,
-};
+use turnwheel::engine::{Action, ActionError, MemoryStore, Next, Run, Runs, StepContext, World};
 use turnwheel::http::{Access, Options};
 
 use crate::http_common::{with, Served};
 
-/// Has a long name, so that whatever happens to it is long to tell.
+/// Fails with a long message, so that the event about it is long.
 struct Loud;
 
 impl Action for Loud {
@@ -21,17 +19,11 @@ impl Action for Loud {
     type Input = ();
     type Output = ();
     type Phases = Runs;
-
-    fn plan(&self, planner: &mut Planner<'_, Self>, input: ()) -> Result<(), ActionError> {
-        planner.label("x".repeat(50_000));
-        planner.plan_self(input)?;
-        Ok(())
-    }
 }
 
 impl Run for Loud {
     fn run(&self, _: &mut StepContext<Self>) -> Result<Next, ActionError> {
-        Ok(Next::Done)
+        Err(ActionError::new("loud", "x".repeat(50_000)))
     }
 }
 
