@@ -115,7 +115,7 @@ pub(super) fn live<W: Workload>(
     if let Some(refused) = birth.refused {
         store.fail_at(refused, StoreError::Failed("this commit was chosen to fail".to_owned()));
     }
-    let outcome = run(workload, &sim, &store, &acks, (birth.seed, birth.refused == Some(1)));
+    let outcome = run(workload, &sim, &store, &acks, (birth.seed, birth.refused.is_some()));
     let commits = store.commits();
     drop(sim);
     let Seen { cuts, journal } = std::mem::take(&mut *seen.lock());
@@ -136,7 +136,7 @@ fn run<W: Workload>(
         let opened = settled(sim, limit, open(workload, store, (&plans, &journal), seed));
         opened.map_err(|stuck| format!("the start hangs: {stuck}"))
     };
-    // A start writes that the world is there. If that is refused it says so, and is tried again.
+    // A start writes that each world is there. If that is refused it says so, and is tried again.
     let worlds = match begin()? {
         Err(BuildError::Store(StoreError::Failed(_))) if is_refused => begin()?,
         worlds => worlds,
