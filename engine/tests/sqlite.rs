@@ -49,7 +49,7 @@ fn row(number: u64) -> PlanRow {
 }
 
 fn current(number: u64) -> RowWrite {
-    RowWrite { row: row(number), epoch: 0 }
+    RowWrite { row: row(number), epoch: 0, is_refresh: false }
 }
 
 fn gone(number: u64) -> Removal {

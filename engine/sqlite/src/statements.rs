@@ -113,6 +113,12 @@ pub(super) fn write_append(
     Ok(Verdict::Written(seq))
 }
 
+/// Whether a plan has a row.
+pub(super) fn has_row(transaction: &Transaction<'_>, plan: PlanId) -> rusqlite::Result<bool> {
+    let read = "SELECT EXISTS (SELECT 1 FROM plans WHERE id = ?1)";
+    transaction.prepare_cached(read)?.query_row([plan.to_bytes()], |read| read.get(0))
+}
+
 pub(super) fn write_row(transaction: &Transaction<'_>, row: &PlanRow) -> rusqlite::Result<()> {
     if let Some((seq, bytes)) = &row.snapshot {
         let write =

@@ -17,7 +17,7 @@ use crate::identity::Identity;
 use crate::keeper::{pages, Log};
 use crate::lock::Lock;
 use crate::room::Room;
-use crate::statements::{free, remove, write_append, write_row};
+use crate::statements::{free, has_row, remove, write_append, write_row};
 use crate::{schedules, states, work, worlds};
 
 /// What `PRAGMA synchronous` answers for `NORMAL`.
@@ -163,8 +163,9 @@ impl Writer {
                 change => states::change(&transaction, change)?,
             });
         }
-        for RowWrite { row, epoch } in batch.rows {
-            if self.worlds.admit(Hold::of(row.id, *epoch)).is_ok() {
+        for RowWrite { row, epoch, is_refresh } in batch.rows {
+            let is_held = self.worlds.admit(Hold::of(row.id, *epoch)).is_ok();
+            if is_held && (!is_refresh || has_row(&transaction, row.id)?) {
                 write_row(&transaction, row)?;
             }
         }

@@ -15,7 +15,7 @@ mod waits;
 mod worlds;
 mod writer;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -118,6 +118,7 @@ impl Journal {
             meter: Meter::new(),
             last: writer.last(),
             found: behind.into_iter().map(|(plan, _)| plan).collect(),
+            refreshed: HashSet::new(),
             store: writer,
             waiting: VecDeque::new(),
             changing: VecDeque::new(),
@@ -176,11 +177,16 @@ impl Journal {
         }
     }
 
-    /// Brings a row up to date without a new entry, if its slot still has this epoch.
+    /// Brings a row up to date without a new entry, if its slot still has this epoch. A plan that was
+    /// removed meanwhile stays removed.
     pub(crate) fn update(&self, row: PlanRow, epoch: u64) {
         let update = self.writer.submit(move |writer, cx| {
             if writer.directory.epoch(row.id) != epoch {
                 return;
+            }
+            let is_behind = writer.heads.0.lock().contains_key(&row.id);
+            if !is_behind {
+                writer.refreshed.insert(row.id);
             }
             writer.is_behind(writer.last + 1, row);
             if !writer.is_trailing {

@@ -76,6 +76,8 @@ pub(super) struct Writer {
     /// Plans whose rows were behind at the start and still are: until they are loaded and written, what
     /// is behind must be found by the next start as well.
     pub(super) found: HashSet<PlanId>,
+    /// Plans whose rows are behind without a new entry: one that is removed meanwhile stays removed.
+    pub(super) refreshed: HashSet<PlanId>,
     pub(super) is_trailing: bool,
     pub(super) locks: Arc<Locks>,
     pub(super) followers: Arc<Followers>,
@@ -261,13 +263,14 @@ impl Writer {
         self.followers.changed(append);
         row.head = seq;
         self.last = seq;
+        self.heads.0.lock().insert(row.id, seq);
+        self.refreshed.remove(&row.id);
         self.is_behind(seq, row);
         self.meter.entry(tally, append.records.len(), now_ns);
     }
 
     pub(super) fn is_behind(&mut self, seq: Seq, mut row: PlanRow) {
         let plan = row.id;
-        self.heads.0.lock().insert(plan, row.head);
         match self.behind.entry(plan) {
             std::collections::hash_map::Entry::Occupied(mut known) => {
                 if row.snapshot.is_none() {
@@ -299,6 +302,7 @@ impl Writer {
         let row = |(_, plan): &(Seq, PlanId)| RowWrite {
             row: self.behind[plan].clone(),
             epoch: self.directory.epoch(*plan),
+            is_refresh: self.refreshed.contains(plan),
         };
         let rows: Vec<RowWrite> = self.order.iter().take(count).map(row).collect();
         let is_found = |plan: &PlanId| rows.iter().any(|write| write.row.id == *plan);
@@ -314,6 +318,7 @@ impl Writer {
         for RowWrite { row, .. } in &rows {
             self.behind.remove(&row.id);
             self.found.remove(&row.id);
+            self.refreshed.remove(&row.id);
             self.written.push((row.id, row.head));
         }
         self.order.drain(..count);

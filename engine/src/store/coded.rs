@@ -247,7 +247,7 @@ impl StoreWriter for Writer {
         let append = |append: &Append| -> Result<Append, StoreError> {
             Ok(Append { records: encoded(codec, &append.records)?, ..append.clone() })
         };
-        let row = |RowWrite { row, epoch }: &RowWrite| {
+        let row = |RowWrite { row, epoch, is_refresh }: &RowWrite| {
             // Without a snapshot the plan is read from its entries.
             let snapshot = row.snapshot.as_ref().and_then(|(seq, bytes)| {
                 let told = |error: &StoreError| {
@@ -255,7 +255,8 @@ impl StoreWriter for Writer {
                 };
                 Some((*seq, encoded(codec, bytes).inspect_err(told).ok()?))
             });
-            RowWrite { row: PlanRow { snapshot, ..row.clone() }, epoch: *epoch }
+            let row = PlanRow { snapshot, ..row.clone() };
+            RowWrite { row, epoch: *epoch, is_refresh: *is_refresh }
         };
         let changes = batch.changes.iter().map(|change| encoded_change(codec, change));
         let changes = changes.collect::<Result<Vec<_>, StoreError>>()?;

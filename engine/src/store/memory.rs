@@ -136,8 +136,9 @@ impl StoreWriter for Writer {
         let mut verdicts: Vec<Verdict> =
             batch.appends.iter().map(|append| data.append(append)).collect();
         verdicts.extend(batch.changes.iter().map(|change| data.change(change)));
-        for RowWrite { row, epoch } in batch.rows {
-            if data.worlds.admit(Hold::of(row.id, *epoch)).is_ok() {
+        for RowWrite { row, epoch, is_refresh } in batch.rows {
+            let is_held = data.worlds.admit(Hold::of(row.id, *epoch)).is_ok();
+            if is_held && (!is_refresh || data.rows.contains_key(&row.id)) {
                 data.write_row(row);
             }
         }

@@ -174,6 +174,8 @@ pub struct RowWrite {
     pub row: PlanRow,
     /// The epoch of the plan's slot.
     pub epoch: u64,
+    /// Whether it is left out if the plan has no row: the plan had one, and was removed meanwhile.
+    pub is_refresh: bool,
 }
 
 /// A plan that is removed.

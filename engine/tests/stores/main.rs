@@ -34,7 +34,7 @@ use rows::*;
 use schedules::*;
 use search::*;
 use slots::*;
-use turnwheel_engine::store::{Append, Batch, Filter, PlanRow, Seq, Verdict};
+use turnwheel_engine::store::{Append, Batch, Filter, PlanRow, RowWrite, Seq, Verdict};
 use turnwheel_engine::StoreError;
 use values::*;
 
@@ -72,6 +72,7 @@ suite![
     schedules_are_changed_from_the_version_that_was_read,
     schedules_of_a_fenced_writer_stay_as_they_are,
     removed_plans_leave_nothing_and_only_stopped_ones_go,
+    the_row_of_a_removed_plan_is_not_written_again,
     plans_that_are_long_over_are_found,
     plans_are_found_by_all_that_is_known_of_them,
     pages_go_on_in_both_directions,
@@ -247,6 +248,22 @@ fn readers_see_what_is_committed_and_no_less(place: &Place) {
             assert_eq!(loaded.expect("there is one").entries.len(), 1);
         }
     }
+}
+
+fn the_row_of_a_removed_plan_is_not_written_again(place: &Place) {
+    let (mut writer, mut reader) = place.ends();
+    append(&mut *writer, &[entry(1, 0, "a"), entry(2, 0, "b")]);
+    let late = [stopped(1, 1, 5), stopped(2, 2, 5)];
+    write_rows(&mut *writer, &late, 2);
+    assert_eq!(writer.remove(&[gone(1, 1)]).expect("it is answered"), 1);
+    // Its actor had read the plan before, and brings the row up to date now.
+    let rows: Vec<RowWrite> =
+        current(&late).into_iter().map(|write| RowWrite { is_refresh: true, ..write }).collect();
+    let batch = Batch { changes: &[], appends: &[], rows: &rows, projected: 2 };
+    writer.commit(&batch).expect("they are written");
+    let listed = reader.list(&Filter::default()).expect("it lists");
+    assert_eq!(listed.iter().map(|row| row.id).collect::<Vec<_>>(), [plan(2)]);
+    assert!(reader.load(plan(1), None).expect("it reads").is_none());
 }
 
 // D-245

@@ -90,7 +90,7 @@ pub(crate) fn write_rows(writer: &mut dyn StoreWriter, rows: &[PlanRow], project
 
 /// These rows as they are written to slots that no world ever had.
 pub(crate) fn current(rows: &[PlanRow]) -> Vec<RowWrite> {
-    rows.iter().map(|row| RowWrite { row: row.clone(), epoch: 0 }).collect()
+    rows.iter().map(|row| RowWrite { row: row.clone(), epoch: 0, is_refresh: false }).collect()
 }
 
 pub(crate) fn gone(number: u8, head: Seq) -> Removal {

@@ -41,7 +41,7 @@ fn under(epoch: u64, append: Append) -> Append {
 }
 
 fn row_under(epoch: u64, row: PlanRow) -> RowWrite {
-    RowWrite { row, epoch }
+    RowWrite { row, epoch, is_refresh: false }
 }
 
 fn state(number: u8, epoch: u64, expected: u64) -> Change {
