@@ -177,8 +177,8 @@ impl Journal {
         }
     }
 
-    /// Brings a row up to date without a new entry, if its slot still has this epoch. A plan that was
-    /// removed meanwhile stays removed.
+    /// Brings a row up to date without a new entry, if its slot still has this epoch. A plan that
+    /// was removed meanwhile stays removed.
     pub(crate) fn update(&self, row: PlanRow, epoch: u64) {
         let update = self.writer.submit(move |writer, cx| {
             if writer.directory.epoch(row.id) != epoch {

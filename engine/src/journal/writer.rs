@@ -76,7 +76,8 @@ pub(super) struct Writer {
     /// Plans whose rows were behind at the start and still are: until they are loaded and written, what
     /// is behind must be found by the next start as well.
     pub(super) found: HashSet<PlanId>,
-    /// Plans whose rows are behind without a new entry: one that is removed meanwhile stays removed.
+    /// Plans whose rows are behind without a new entry: one that is removed meanwhile stays
+    /// removed.
     pub(super) refreshed: HashSet<PlanId>,
     pub(super) is_trailing: bool,
     pub(super) locks: Arc<Locks>,
