@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use turnwheel_engine::action::{Action, ActionView, Next, Run, Runs, StepContext};
 use turnwheel_engine::internal::key_of_cause;
 use turnwheel_engine::plan::Planner;
@@ -29,6 +30,9 @@ const LAST_PAUSE: Duration = Duration::from_secs(3_600);
 
 /// Time limit of one attempt.
 const WITHIN: Duration = Duration::from_secs(30);
+
+/// Characters of an event's type in the name of its plan.
+const LABEL_CHARS: usize = 100;
 
 /// The label of a delivery: the name of its sink.
 const SINK: &str = "sink";
@@ -54,7 +58,9 @@ impl Action for Delivery {
     type Phases = Runs;
 
     fn plan(&self, planner: &mut Planner<'_, Self>, input: Outgoing) -> Result<(), ActionError> {
-        planner.label(format!("{} to {}", input.event.kind, input.sink));
+        // The types of events have no limit, labels have one.
+        let kind: String = input.event.kind.chars().take(LABEL_CHARS).collect();
+        planner.label(format!("{kind} to {}", input.sink));
         planner.plan_self(input)?;
         Ok(())
     }
@@ -95,7 +101,8 @@ pub(crate) async fn to_sinks(
     event: &CloudEvent,
 ) -> Result<(), FlowError> {
     for sink in bench.io.sinks(&event.kind) {
-        let key = format!("sink:{sink}:{}", event.key());
+        // Ids and sources have no limit, keys have one.
+        let key = format!("sink:{sink}:{:x}", Sha256::digest(event.key()));
         let options = key_of_cause(TriggerOptions::new(), key).by("flows").label(SINK, &sink);
         let outgoing = Outgoing { sink, event: event.clone() };
         world.trigger_with::<Delivery>(options, outgoing).await?;

@@ -59,6 +59,20 @@ fn an_emitted_event_is_delivered_until_its_sink_takes_it() {
 }
 
 #[test]
+fn an_event_with_a_long_type_and_a_long_source_is_delivered() {
+    let (kind, source) = (format!("org.{}", "x".repeat(5_000)), format!("/{}", "y".repeat(5_000)));
+    let io = refusing(0, 500);
+    let stage = Stage::new(io.clone());
+    let text = EMITS.replace("org.example.paid", &kind).replace("/shop", &source);
+    let plan = stage.start(&load(&text), json!({ "amount": 7 }));
+    stage.result(&plan).expect("it ends well");
+    stage.pass(1);
+    let told = deliveries(&io);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!((&told[0].0["type"], &told[0].0["source"]), (&json!(kind), &json!(source)));
+}
+
+#[test]
 fn a_delivery_goes_on_after_a_crash() {
     let io = refusing(1, 500);
     let stage = Stage::new(io.clone());
