@@ -194,12 +194,16 @@ fn a_file_of_the_first_format_gets_slots_with_epochs() {
             VALUES (?1, 'a', 'executor', 0, ?2, '{}', '[]')";
         file.execute(world, values).unwrap();
     }
+    file.execute("INSERT INTO turnwheel_snapshots VALUES (?1, 1, x'00')", [plan(1).to_bytes()])
+        .unwrap();
     drop(file);
 
     let writer = store.writer().unwrap();
     assert_eq!(writer.last(), 4);
     let mut reader = store.reader().unwrap();
     assert_eq!(reader.behind().unwrap(), [(plan(4), 4)]);
+    let loaded = reader.load(plan(1), None).unwrap().unwrap();
+    assert!(loaded.snapshot.is_none() && loaded.entries.len() == 1, "read from its entries");
     let worlds = reader.worlds().unwrap();
     for (row, slots) in worlds.rows.iter().zip(own) {
         assert_eq!(row.slots.iter().collect::<Vec<_>>(), slots);

@@ -160,7 +160,8 @@ const FIRST: &str = "CREATE TABLE journal (
 
 /// Owners of slots as rows with an epoch, in place of a set of slots for each world; and for each writer
 /// how far its entries are in the rows, in place of one place for all. The bits of a set were found by
-/// the digits of its bytes: the lower digit has the first four slots.
+/// the digits of its bytes: the lower digit has the first four slots. Snapshots of plans are of an older
+/// layout, and are made again from the entries.
 const SLOTS: &str = "CREATE TABLE turnwheel_slots (
          slot INTEGER PRIMARY KEY,
          owner INTEGER NOT NULL,
@@ -174,7 +175,8 @@ const SLOTS: &str = "CREATE TABLE turnwheel_slots (
      );
      ALTER TABLE worlds DROP COLUMN slots;
      CREATE TABLE turnwheel_marks (writer INTEGER PRIMARY KEY, projected INTEGER NOT NULL);
-     INSERT INTO meta VALUES ('fence', 0);";
+     INSERT INTO meta VALUES ('fence', 0);
+     DELETE FROM turnwheel_snapshots;";
 
 /// The names of all tables, indices and triggers of the store.
 pub(super) fn objects() -> HashSet<&'static str> {
