@@ -7,8 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine as _;
+use hmac::{Hmac, Mac};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
+use sha2::Sha256;
 use turnwheel_flow::{HttpRequest, HttpResponse, IoError, IoErrorKind};
 
 /// A sink.
@@ -118,18 +119,10 @@ fn key_of(secret: &str) -> Vec<u8> {
     decoded.unwrap_or_else(|| secret.as_bytes().to_vec())
 }
 
-/// HMAC-SHA-256 (RFC 2104).
+/// HMAC-SHA-256.
 fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] {
-    const BLOCK: usize = 64;
-    let mut block = [0; BLOCK];
-    if key.len() > BLOCK {
-        block[..32].copy_from_slice(&Sha256::digest(key));
-    } else {
-        block[..key.len()].copy_from_slice(key);
-    }
-    let inner = Sha256::new().chain_update(block.map(|byte| byte ^ 0x36)).chain_update(message);
-    let outer = Sha256::new().chain_update(block.map(|byte| byte ^ 0x5c));
-    outer.chain_update(inner.finalize()).finalize().into()
+    let keyed = Hmac::<Sha256>::new_from_slice(key).expect("keys of all lengths are taken");
+    keyed.chain_update(message).finalize().into_bytes().into()
 }
 
 #[cfg(test)]
