@@ -8,10 +8,12 @@
 //! ```
 #![cfg(feature = "server")]
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{json, Value};
 use turnwheel::flow::load;
+use turnwheel::http::{Access, Options};
 use turnwheel::sqlite::{SqliteStore, SqliteSync};
 
 use super::openapi::served;
@@ -272,22 +274,29 @@ fn fuzz_bodies_and_events_are_taken_or_refused() {
     assert_eq!(served.get("/health").status, 200);
 }
 
+fn store(path: &Path) -> SqliteStore {
+    SqliteStore::new(path).sync(SqliteSync::Off)
+}
+
+/// The file of a store with ended plans whose inputs have these lengths, and perhaps as many that wait.
+fn stored(folder: &Path, lengths: impl IntoIterator<Item = usize>, has_waiting: bool) -> Vec<u8> {
+    let whole = folder.join("whole.db");
+    let served = Served::with(world(store(&whole)), Options::new(Access::Loopback));
+    for length in lengths {
+        let plan = served.start("echo", &json!({"text": "x".repeat(length)}));
+        served.ended(&plan);
+        if has_waiting {
+            served.start("ask", &json!(null));
+        }
+    }
+    drop(served);
+    std::fs::read(&whole).expect("it is there")
+}
+
 #[test]
 fn fuzz_files_of_stores_are_read_or_refused() {
     let folder = tempfile::tempdir().expect("a folder");
-    let whole = folder.path().join("whole.db");
-    let store = |path: &std::path::Path| SqliteStore::new(path).sync(SqliteSync::Off);
-    let served = Served::with(
-        world(store(&whole)),
-        turnwheel::http::Options::new(turnwheel::http::Access::Loopback),
-    );
-    for number in 0..20 {
-        let plan = served.start("echo", &json!({"text": "x".repeat(number * 500)}));
-        served.ended(&plan);
-        served.start("ask", &json!(null));
-    }
-    drop(served);
-    let bytes = std::fs::read(&whole).expect("it is there");
+    let bytes = stored(folder.path(), (0..20).map(|number| number * 500), true);
     fuzz("stores", |seeded| {
         let path = folder.path().join("hit.db");
         let mut hit = bytes.clone();
@@ -299,7 +308,7 @@ fn fuzz_files_of_stores_are_read_or_refused() {
             hit.truncate(100 + seeded.below(hit.len() - 100));
         }
         std::fs::write(&path, &hit).expect("the folder is writable");
-        // What is damaged is said; what is not hit is there.
+        // Damage is said; the rest is there.
         let store = store(&path);
         let _problems = store.check();
         if let Ok(mut view) = store.view() {
@@ -315,19 +324,8 @@ fn fuzz_files_of_stores_are_read_or_refused() {
 #[test]
 fn fuzz_stored_entries_are_read_or_refused() {
     let folder = tempfile::tempdir().expect("a folder");
-    let whole = folder.path().join("whole.db");
-    let store = |path: &std::path::Path| SqliteStore::new(path).sync(SqliteSync::Off);
-    let served = Served::with(
-        world(store(&whole)),
-        turnwheel::http::Options::new(turnwheel::http::Access::Loopback),
-    );
     // Some are so large that parts of them are stored aside.
-    for length in [1, 500, 5_000, 80_000] {
-        let plan = served.start("echo", &json!({"text": "x".repeat(length)}));
-        served.ended(&plan);
-    }
-    drop(served);
-    let bytes = std::fs::read(&whole).expect("it is there");
+    let bytes = stored(folder.path(), [1, 500, 5_000, 80_000], false);
     let path = folder.path().join("hit.db");
     fuzz("entries", |seeded| {
         std::fs::write(&path, &bytes).expect("the folder is writable");
