@@ -98,7 +98,7 @@ fn disk(place: &Place, load: &Load, time: Duration) -> (Serve, String) {
     let server = disk.serve(place);
     load.is_at(&server);
     thread::sleep(time / 3);
-    // What the server itself has not taken.
+    // Room that the server itself has not taken.
     let filled = disk.fill();
     thread::sleep(time / 3);
     load.is_away();

@@ -1,4 +1,4 @@
-//! What is damaged in a file.
+//! Search for damage in a file.
 
 use rusqlite::Connection;
 use turnwheel_engine::StoreError;
@@ -8,7 +8,7 @@ use crate::error::failure;
 /// Problems of a damaged file that are told.
 const PROBLEMS: usize = 10;
 
-/// What SQLite finds wrong with a file.
+/// Problems that SQLite finds in a file.
 pub(super) fn quick_check(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     let problems = || -> rusqlite::Result<Vec<String>> {
         let mut check = connection.prepare(&format!("PRAGMA quick_check({PROBLEMS})"))?;

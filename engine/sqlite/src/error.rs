@@ -5,7 +5,7 @@ use std::fmt;
 use rusqlite::{Connection, ErrorCode};
 use turnwheel_engine::StoreError;
 
-/// What an error of SQLite means for us.
+/// The store's error for an error of SQLite.
 pub(crate) fn failure(error: &rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full(error.to_string()),

@@ -20,7 +20,7 @@ const LOOK_OPS: i32 = 1_000;
 /// Names that are kept for this store.
 const OUR_PREFIX: &str = "turnwheel_";
 
-/// What became of it, if the transaction goes on; nothing if SQLite has rolled all of it back
+/// The outcome, if the transaction goes on; nothing if SQLite has rolled all of it back
 /// because the work was stopped at its limit.
 pub(super) fn perform(
     transaction: &Transaction<'_>,

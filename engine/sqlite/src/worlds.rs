@@ -9,7 +9,7 @@ use crate::error::failure;
 
 const VERSION: &str = "SELECT value FROM meta WHERE name = 'worlds'";
 
-/// What the file says of one world.
+/// A world as a row of the file.
 struct Raw {
     row: WorldRow,
     kind: String,

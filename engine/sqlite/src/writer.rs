@@ -20,10 +20,10 @@ use crate::room::Room;
 use crate::statements::{free, has_row, remove, write_append, write_row};
 use crate::{schedules, states, work, worlds};
 
-/// What `PRAGMA synchronous` answers for `NORMAL`.
+/// Answer of `PRAGMA synchronous` for `NORMAL`.
 const SYNC_NORMAL: i64 = 1;
 
-/// What other writers may have changed: whether this one is refused, the version of the worlds, and the
+/// State that other writers may have changed: whether this one is refused, the version of the worlds, and the
 /// newest place that is taken. The newest entries may have been removed: places up to the mark of a
 /// writer are never taken again.
 const NOW: &str = "SELECT (SELECT value FROM meta WHERE name = 'fence'),

@@ -128,7 +128,7 @@ impl Letters {
         self.kept.lock().after(number, limit)
     }
 
-    /// What a store has.
+    /// The dead letters in a store.
     pub(crate) fn stored(reader: &mut dyn StoreReader) -> Result<DeadLetters, StoreError> {
         Ok(read(reader)?.after(0, usize::MAX))
     }
