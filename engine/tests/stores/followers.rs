@@ -3,7 +3,7 @@
 use turnwheel_engine::store::{Append, Filter, PlanRow, Verdict};
 use turnwheel_engine::PlanState;
 
-use crate::place::*;
+use super::place::*;
 
 fn follows(number: u8, prev: u64, follow: &[u8], unfollow: &[u8]) -> Append {
     let plans = |numbers: &[u8]| numbers.iter().map(|number| plan(*number)).collect();

@@ -1,33 +1,27 @@
 //! Stores to try, and what is written to them.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 
 use turnwheel_engine::store::{
     Append, Batch, PlanRow, Removal, RowWrite, Seq, StoreReader, StoreWriter, Verdict,
 };
-use turnwheel_engine::{MemoryStore, PlanId, PlanResult, PlanState, Store, Time, Waiting};
-use turnwheel_sqlite::SqliteStore;
+use turnwheel_engine::{PlanId, PlanResult, PlanState, Store, Time, Waiting};
 
 /// A store, and what has to live as long as it does.
 pub(crate) struct Place {
     pub(crate) store: Box<dyn Store>,
-    _folder: Option<tempfile::TempDir>,
+    _beside: Box<dyn Any>,
 }
 
 impl Place {
-    pub(crate) fn memory() -> Self {
-        Self { store: Box::new(MemoryStore::new()), _folder: None }
+    pub(crate) fn new(store: impl Store + 'static, beside: impl Any) -> Self {
+        Self { store: Box::new(store), _beside: Box::new(beside) }
     }
 
     /// A writer and a reader.
     pub(crate) fn ends(&self) -> (Box<dyn StoreWriter>, Box<dyn StoreReader>) {
         (self.store.writer().expect("a writer"), self.store.reader().expect("a reader"))
-    }
-
-    pub(crate) fn sqlite() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let store = SqliteStore::new(folder.path().join("plans.db"));
-        Self { store: Box::new(store), _folder: Some(folder) }
     }
 }
 
