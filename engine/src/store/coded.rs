@@ -16,7 +16,7 @@ use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
 use super::aside::{parts as parts_aside, Parts};
 use super::{
-    Append, Batch, Change, Count, Filter, Loaded, PlanRow, Removal, RowWrite, ScheduleRow,
+    Append, Batch, Change, Count, Filter, Loaded, Members, PlanRow, Removal, RowWrite, ScheduleRow,
     ScheduleWrite, Seq, Slots, Store, StoreKeeper, StoreReader, StoreWriter, Swap, Upkeep, Verdict,
     Worlds, WorldsWrite, Written, LETTERS, LETTER_SLOT,
 };
@@ -92,6 +92,10 @@ impl<S: Store + ?Sized> Store for &S {
         (**self).reader()
     }
 
+    fn members(&self) -> Result<Option<Box<dyn Members>>, StoreError> {
+        (**self).members()
+    }
+
     fn keeper(&self) -> Result<Box<dyn StoreKeeper>, StoreError> {
         (**self).keeper()
     }
@@ -115,6 +119,10 @@ impl<S: Store> Store for CodedStore<S> {
     fn reader(&self) -> Result<Box<dyn StoreReader>, StoreError> {
         let (inner, codec) = (self.inner.reader()?, Arc::clone(&self.codec));
         Ok(Box::new(Reader { inner, codec }))
+    }
+
+    fn members(&self) -> Result<Option<Box<dyn Members>>, StoreError> {
+        self.inner.members()
     }
 
     fn keeper(&self) -> Result<Box<dyn StoreKeeper>, StoreError> {
@@ -282,6 +290,14 @@ impl StoreWriter for Writer {
         self.inner.written_after(place)
     }
 
+    fn written(&mut self, entries: &[&Append], place: Seq) -> Result<Vec<Option<Seq>>, StoreError> {
+        self.inner.written(entries, place)
+    }
+
+    fn declare_dead(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {
+        self.inner.declare_dead(write)
+    }
+
     fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
         let codec = &*self.codec;
         let write = |write: &ScheduleWrite| -> Result<ScheduleWrite, StoreError> {
@@ -353,6 +369,19 @@ impl StoreReader for Reader {
 
     fn behind(&mut self) -> Result<Vec<(PlanId, Seq)>, StoreError> {
         self.inner.behind()
+    }
+
+    fn behind_in(&mut self, slots: &Slots) -> Result<Vec<(PlanId, Seq)>, StoreError> {
+        self.inner.behind_in(slots)
+    }
+
+    fn wakes_in(
+        &mut self,
+        slots: &Slots,
+        until: Time,
+        limit: usize,
+    ) -> Result<Vec<(Time, PlanId)>, StoreError> {
+        self.inner.wakes_in(slots, until, limit)
     }
 
     fn busy(&mut self, from: Option<PlanId>, limit: usize) -> Result<Vec<PlanId>, StoreError> {

@@ -9,11 +9,12 @@ use parking_lot::{Mutex, MutexGuard};
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
 use super::aside::{parts, whole_again, ValueId};
+use super::memory_leases::{Heartbeats, Leases, StoreClock};
 use super::memory_states::States;
 use super::{
-    slot_of, Append, Batch, Change, Count, Filter, Hold, Loaded, Order, PlanRow, Removal, RowWrite,
-    ScheduleRow, ScheduleWrite, Seq, Slots, Store, StoreReader, StoreWriter, Swap, Verdict, Worlds,
-    WorldsWrite, Written, SCHEDULES_SLOT,
+    slot_of, Append, Batch, Change, Count, Filter, Hold, Loaded, Members, Order, PlanRow, Removal,
+    RowWrite, ScheduleRow, ScheduleWrite, Seq, Slots, Store, StoreReader, StoreWriter, Swap,
+    Verdict, Worlds, WorldsWrite, Written, SCHEDULES_SLOT,
 };
 use crate::error::StoreError;
 use crate::id::PlanId;
@@ -27,7 +28,7 @@ pub struct MemoryStore {
 }
 
 #[derive(Clone, Default)]
-struct Data {
+pub(super) struct Data {
     /// The number of the newest writer.
     epoch: u64,
     /// Writers before this one are refused.
@@ -35,7 +36,7 @@ struct Data {
     last: Seq,
     /// For each writer: all that it has made or found up to here is in the rows.
     projected: BTreeMap<u64, Seq>,
-    journal: BTreeMap<Seq, (PlanId, Seq, Vec<u8>)>,
+    journal: BTreeMap<Seq, Entry>,
     rows: BTreeMap<PlanId, PlanRow>,
     /// Large values, kept apart.
     values: HashMap<PlanId, HashMap<ValueId, Vec<u8>>>,
@@ -44,7 +45,16 @@ struct Data {
     schedules: BTreeMap<String, ScheduleRow>,
     locks: BTreeMap<String, PlanId>,
     followers: BTreeSet<(PlanId, PlanId)>,
-    worlds: Worlds,
+    pub(super) worlds: Worlds,
+    pub(super) leases: Leases,
+}
+
+#[derive(Clone)]
+struct Entry {
+    plan: PlanId,
+    prev: Seq,
+    epoch: u64,
+    records: Vec<u8>,
 }
 
 impl fmt::Debug for MemoryStore {
@@ -57,6 +67,13 @@ impl MemoryStore {
     /// An empty one.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Takes the time of leases from this clock, instead of the system's: for simulations.
+    #[must_use]
+    pub fn with_clock(self, clock: impl Fn() -> Time + Send + Sync + 'static) -> Self {
+        self.data.lock().leases.clock = StoreClock(Arc::new(clock));
+        self
     }
 
     /// A separate store with the same content: the state after a crash at this moment.
@@ -87,6 +104,10 @@ impl Store for MemoryStore {
 
     fn reader(&self) -> Result<Box<dyn StoreReader>, StoreError> {
         Ok(Box::new(Reader { data: Arc::clone(&self.data) }))
+    }
+
+    fn members(&self) -> Result<Option<Box<dyn Members>>, StoreError> {
+        Ok(Some(Box::new(Heartbeats(Arc::clone(&self.data)))))
     }
 
     fn name(&self) -> String {
@@ -152,7 +173,19 @@ impl StoreWriter for Writer {
     fn written_after(&mut self, place: Seq) -> Result<Vec<(Seq, PlanId, Seq)>, StoreError> {
         let data = self.data.lock();
         let written = data.journal.range(place.saturating_add(1)..);
-        Ok(written.map(|(seq, (plan, prev, _))| (*seq, *plan, *prev)).collect())
+        Ok(written.map(|(seq, entry)| (*seq, entry.plan, entry.prev)).collect())
+    }
+
+    fn written(&mut self, entries: &[&Append], place: Seq) -> Result<Vec<Option<Seq>>, StoreError> {
+        let data = self.data.lock();
+        let found = |append: &&Append| {
+            let mut written = data.journal.range(place.saturating_add(1)..);
+            let same = written.find(|(_, it)| {
+                (it.plan, it.prev, it.epoch) == (append.plan, append.prev, append.epoch)
+            });
+            same.map(|(seq, _)| *seq)
+        };
+        Ok(entries.iter().map(found).collect())
     }
 
     fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
@@ -168,6 +201,14 @@ impl StoreWriter for Writer {
 
     fn write_worlds(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {
         let mut data = self.data()?;
+        Ok(data.worlds.swap(write))
+    }
+
+    fn declare_dead(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {
+        let mut data = self.data()?;
+        if !data.leases.are_over(&write.gone) {
+            return Ok(Swap::Changed { version: data.worlds.version });
+        }
         Ok(data.worlds.swap(write))
     }
 }
@@ -233,7 +274,8 @@ impl Data {
         self.last += 1;
         let seq = self.last;
         let records = self.keep(append.plan, &append.records);
-        self.journal.insert(seq, (append.plan, append.prev, records));
+        let (plan, prev, epoch) = (append.plan, append.prev, append.epoch);
+        self.journal.insert(seq, Entry { plan, prev, epoch, records });
         Verdict::Written(seq)
     }
 
@@ -258,7 +300,7 @@ impl Data {
         let mut entries = Vec::new();
         let mut seq = head;
         while seq > from {
-            let Some((_, prev, records)) = self.journal.get(&seq) else {
+            let Some(Entry { prev, records, .. }) = self.journal.get(&seq) else {
                 return Err(StoreError::Corrupt(format!("plan {plan}: entry {seq} is missing")));
             };
             entries.push((seq, self.whole(plan, records)?));
@@ -277,8 +319,8 @@ impl Data {
         }
         self.rows.remove(&plan);
         let mut seq = head;
-        while let Some((_, prev, _)) = self.journal.remove(&seq) {
-            seq = prev;
+        while let Some(entry) = self.journal.remove(&seq) {
+            seq = entry.prev;
         }
         self.keys.retain(|_, holder| *holder != plan);
         self.values.remove(&plan);
@@ -335,9 +377,9 @@ impl StoreReader for Reader {
     fn journal(&mut self, after: Seq, limit: usize) -> Result<Vec<Written>, StoreError> {
         let data = self.data.lock();
         let entries = data.journal.range(after.saturating_add(1)..).take(limit);
-        let whole = |(seq, (plan, prev, records)): (&Seq, &(PlanId, Seq, Vec<u8>))| {
-            let records = data.whole(*plan, records)?;
-            Ok(Written { seq: *seq, plan: *plan, prev: *prev, records })
+        let whole = |(seq, entry): (&Seq, &Entry)| {
+            let records = data.whole(entry.plan, &entry.records)?;
+            Ok(Written { seq: *seq, plan: entry.plan, prev: entry.prev, records })
         };
         entries.map(whole).collect()
     }
@@ -345,10 +387,20 @@ impl StoreReader for Reader {
     fn behind(&mut self) -> Result<Vec<(PlanId, Seq)>, StoreError> {
         let data = self.data.lock();
         let mut heads = BTreeMap::new();
-        for (seq, (plan, _, _)) in data.journal.range(data.mark() + 1..) {
-            heads.insert(*plan, *seq);
+        for (seq, entry) in data.journal.range(data.mark() + 1..) {
+            heads.insert(entry.plan, *seq);
         }
         Ok(heads.into_iter().collect())
+    }
+
+    fn behind_in(&mut self, slots: &Slots) -> Result<Vec<(PlanId, Seq)>, StoreError> {
+        let mut behind = self.behind()?;
+        let data = self.data.lock();
+        behind.retain(|(plan, head)| {
+            let is_behind = data.rows.get(plan).is_none_or(|row| row.head < *head);
+            is_behind && slots.has(slot_of(*plan))
+        });
+        Ok(behind)
     }
 
     fn busy(&mut self, from: Option<PlanId>, limit: usize) -> Result<Vec<PlanId>, StoreError> {

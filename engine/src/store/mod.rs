@@ -12,7 +12,9 @@ pub mod balance;
 pub(crate) mod change;
 mod coded;
 mod filter;
+mod members;
 mod memory;
+mod memory_leases;
 mod memory_states;
 mod reading;
 mod view;
@@ -27,6 +29,7 @@ pub use change::Change;
 pub(crate) use coded::{undecodable, CODED};
 pub use coded::{Codec, CodedStore};
 pub use filter::{Filter, Order};
+pub use members::{Beat, Members};
 pub use memory::MemoryStore;
 pub use reading::{Count, Loaded, PlanRow, StoreReader, Written};
 pub(crate) use view::read_plan;
@@ -80,6 +83,15 @@ pub trait Store: Send + Sync + fmt::Debug {
     ///
     /// It cannot be opened.
     fn reader(&self) -> Result<Box<dyn StoreReader>, StoreError>;
+
+    /// The leases of the worlds that share it; nothing if one process at a time uses it.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be reached.
+    fn members(&self) -> Result<Option<Box<dyn Members>>, StoreError> {
+        Ok(None)
+    }
 
     /// One who does what has to be done beside the writer.
     ///
@@ -135,6 +147,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn reader(&self) -> Result<Box<dyn StoreReader>, StoreError> {
         (**self).reader()
+    }
+
+    fn members(&self) -> Result<Option<Box<dyn Members>>, StoreError> {
+        (**self).members()
     }
 
     fn keeper(&self) -> Result<Box<dyn StoreKeeper>, StoreError> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
-use super::{Filter, ScheduleRow, Seq, Slots, Worlds};
+use super::{slot_of, Filter, ScheduleRow, Seq, Slots, Worlds};
 use crate::error::StoreError;
 use crate::id::{PlanId, StepId};
 use crate::plan::{PlanResult, PlanState, Waiting};
@@ -86,6 +86,18 @@ pub trait StoreReader: Send {
     /// The store failed.
     fn behind(&mut self) -> Result<Vec<(PlanId, Seq)>, StoreError>;
 
+    /// The plans of these slots with journal entries that are not in their rows, as the rows are:
+    /// with their heads, by id. For a world that gets slots.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn behind_in(&mut self, slots: &Slots) -> Result<Vec<(PlanId, Seq)>, StoreError> {
+        let mut behind = self.behind()?;
+        behind.retain(|(plan, _)| slots.has(slot_of(*plan)));
+        Ok(behind)
+    }
+
     /// The plans that a start has to go on with, at most `limit` after `from`, by id.
     ///
     /// # Errors
@@ -99,6 +111,25 @@ pub trait StoreReader: Send {
     ///
     /// The store failed.
     fn wakes(&mut self, until: Time, limit: usize) -> Result<Vec<(Time, PlanId)>, StoreError>;
+
+    /// The same of some slots: for a world that gets them.
+    ///
+    /// Cost: that of an index on slot and time, in a store that several processes share.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn wakes_in(
+        &mut self,
+        slots: &Slots,
+        until: Time,
+        limit: usize,
+    ) -> Result<Vec<(Time, PlanId)>, StoreError> {
+        let mut wakes = self.wakes(until, usize::MAX)?;
+        wakes.retain(|(_, plan)| slots.has(slot_of(*plan)));
+        wakes.truncate(limit);
+        Ok(wakes)
+    }
 
     /// The plan that has taken an idempotency key.
     ///

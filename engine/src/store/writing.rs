@@ -74,6 +74,22 @@ pub trait StoreWriter: Send {
         Ok(Vec::new())
     }
 
+    /// The places of those of these entries that were written after a place, in their order: to find
+    /// out whether a commit was made whose answer was lost. Another owner of a plan may have written
+    /// an entry after the same one: a store that several processes share compares the epochs too.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreWriter::written_after`].
+    fn written(&mut self, entries: &[&Append], place: Seq) -> Result<Vec<Option<Seq>>, StoreError> {
+        let written = self.written_after(place)?;
+        let found = |entry: &&Append| {
+            let same = written.iter().find(|it| (it.1, it.2) == (entry.plan, entry.prev));
+            same.map(|(seq, _, _)| *seq)
+        };
+        Ok(entries.iter().map(found).collect())
+    }
+
     /// Writes schedules, all in one commit that is durable when it returns; a schedule that was
     /// changed since it was read stays unchanged. Returns the outcome of each, in order.
     ///
@@ -92,6 +108,16 @@ pub trait StoreWriter: Send {
     /// Nothing was written. [`StoreError::Fenced`] if another writer has taken the store for itself
     /// since.
     fn write_worlds(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError>;
+
+    /// As [`StoreWriter::write_worlds`], if the leases of all worlds that go are over in this
+    /// transaction; else the table stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreWriter::write_worlds`].
+    fn declare_dead(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {
+        self.write_worlds(write)
+    }
 }
 
 /// A schedule as it is stored.

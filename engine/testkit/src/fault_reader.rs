@@ -71,6 +71,19 @@ impl StoreReader for Reader {
         self.inner()?.behind()
     }
 
+    fn behind_in(&mut self, slots: &Slots) -> Result<Vec<(PlanId, Seq)>, StoreError> {
+        self.inner()?.behind_in(slots)
+    }
+
+    fn wakes_in(
+        &mut self,
+        slots: &Slots,
+        until: Time,
+        limit: usize,
+    ) -> Result<Vec<(Time, PlanId)>, StoreError> {
+        self.inner()?.wakes_in(slots, until, limit)
+    }
+
     fn busy(&mut self, from: Option<PlanId>, limit: usize) -> Result<Vec<PlanId>, StoreError> {
         self.inner()?.busy(from, limit)
     }

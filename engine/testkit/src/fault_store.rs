@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use turnwheel_engine::store::{
-    Batch, Removal, ScheduleWrite, Seq, Store, StoreKeeper, StoreReader, StoreWriter, Swap, Upkeep,
-    Verdict, WorldsWrite,
+    Append, Batch, Beat, Members, Removal, ScheduleWrite, Seq, Store, StoreKeeper, StoreReader,
+    StoreWriter, Swap, Upkeep, Verdict, WorldsWrite,
 };
 use turnwheel_engine::{PlanId, StoreError};
 
@@ -193,6 +194,12 @@ impl Store for FaultStore {
         Ok(Box::new(Reader { inner, script }))
     }
 
+    fn members(&self) -> Result<Option<Box<dyn Members>>, StoreError> {
+        let script = Arc::clone(&self.script);
+        let inner = self.inner.members()?;
+        Ok(inner.map(|inner| Box::new(Heartbeats { inner, script }) as Box<dyn Members>))
+    }
+
     fn keeper(&self) -> Result<Box<dyn StoreKeeper>, StoreError> {
         self.inner.keeper()
     }
@@ -248,6 +255,16 @@ impl StoreWriter for Writer {
         self.inner.written_after(place)
     }
 
+    fn written(&mut self, entries: &[&Append], place: Seq) -> Result<Vec<Option<Seq>>, StoreError> {
+        Script::begin(&self.script, Op::Read)?;
+        self.inner.written(entries, place)
+    }
+
+    fn declare_dead(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {
+        Script::begin(&self.script, Op::Write)?;
+        self.watched(None, |inner| inner.declare_dead(write), |_| &[])
+    }
+
     fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
         Script::begin(&self.script, Op::Write)?;
         self.watched(None, |inner| inner.write_schedules(writes), |_| &[])
@@ -256,6 +273,19 @@ impl StoreWriter for Writer {
     fn write_worlds(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {
         Script::begin(&self.script, Op::Write)?;
         self.watched(None, |inner| inner.write_worlds(write), |_| &[])
+    }
+}
+
+/// Heartbeats fail with the reads: both are cut off with their node.
+struct Heartbeats {
+    inner: Box<dyn Members>,
+    script: Arc<Mutex<Script>>,
+}
+
+impl Members for Heartbeats {
+    fn beat(&mut self, worlds: &[u64], lease: Duration) -> Result<Beat, StoreError> {
+        Script::begin(&self.script, Op::Read)?;
+        self.inner.beat(worlds, lease)
     }
 }
 

@@ -1,6 +1,8 @@
 //! What every store promises of slots: a write is admitted only under the epoch of its slot, in the same
 //! transaction, whichever writer it comes from.
 
+use std::time::Duration;
+
 use turnwheel_engine::store::{
     slot_of, Append, Batch, Change, Filter, Hold, PlanRow, Removal, RowWrite, ScheduleWrite, Slots,
     StoreWriter, Swap, Verdict, WorldKind, WorldRow, WorldsWrite, NO_EPOCH,
@@ -167,4 +169,58 @@ pub(crate) fn the_table_of_worlds_is_changed_from_the_version_that_was_read(plac
     let refused = first.write_schedules(&schedule(1, 1)).expect_err("another world serves them");
     assert!(matches!(refused, StoreError::Fenced { epoch: 1, newest: 2 }), "{refused:?}");
     assert_eq!(second.write_schedules(&schedule(1, 2)).expect("it is written"), [Swap::Done]);
+}
+
+pub(crate) fn a_world_is_declared_dead_when_its_lease_is_over(place: &Place) {
+    // A store of one process at a time has no leases.
+    let Some(mut members) = place.store.members().expect("it is open") else { return };
+    let mut writer = place.store.open().expect("a writer");
+    deal(&mut *writer, 0, &[(1, Slots::all()), (2, Slots::default())]);
+    let hour = Duration::from_secs(3_600);
+    let mut beat = |worlds: &[u64], lease| {
+        let beat = members.beat(worlds, lease).expect("it answers");
+        (beat.version, beat.lapsed)
+    };
+    assert_eq!(beat(&[1], hour), (1, vec![]), "the second has come a moment ago");
+    let mut dead = |from, world| {
+        let write = WorldsWrite { from, put: vec![], gone: vec![world] };
+        writer.declare_dead(&write).expect("it is answered")
+    };
+    assert_eq!(dead(1, 1), Swap::Changed { version: 1 }, "its lease is not over");
+    assert_eq!(beat(&[2], Duration::ZERO), (1, vec![2]));
+    assert_eq!(dead(0, 2), Swap::Changed { version: 1 }, "the table is another one");
+    assert_eq!(dead(1, 2), Swap::Done);
+    assert_eq!(beat(&[1, 2], Duration::ZERO), (2, vec![1]), "the second is not there");
+    assert_eq!(beat(&[1], hour), (2, vec![]), "it is renewed as long as nobody was faster");
+    assert_eq!(dead(2, 1), Swap::Changed { version: 2 });
+}
+
+pub(crate) fn an_entry_of_a_later_owner_is_no_answer(place: &Place) {
+    if place.store.members().expect("it is open").is_none() {
+        return;
+    }
+    let [mut first, mut second] = two_writers(place);
+    deal(&mut *first, 0, &[(1, Slots::all())]);
+    let sent = [under(1, entry(1, 0, "sent")), under(1, entry(2, 0, "made"))];
+    append(&mut *first, &sent[1..]);
+    all_to(&mut *second, 1, 2, 1);
+    append(&mut *second, &[under(2, entry(1, 0, "of the owner"))]);
+    let found = first.written(&[&sent[0], &sent[1]], 0).expect("it answers");
+    assert_eq!(found, [None, Some(1)]);
+    assert_eq!(first.written(&[&sent[1]], 1).expect("it answers"), [None], "it was known");
+}
+
+pub(crate) fn what_is_behind_and_what_wakes_is_told_for_some_slots(place: &Place) {
+    let (mut writer, mut reader) = place.ends();
+    append(&mut *writer, &[entry(1, 0, "a"), entry(2, 0, "b"), entry(1, 1, "c")]);
+    let mut some = Slots::default();
+    some.add(slot_of(plan(1)));
+    assert_eq!(reader.behind_in(&some).expect("it answers"), [(plan(1), 3)]);
+    let wakes = |number, at| PlanRow { wakes_at: Some(Time(at)), ..row(number, 3) };
+    write_rows(&mut *writer, &[wakes(1, 30), wakes(2, 10)], 3);
+    assert_eq!(reader.behind_in(&some).expect("it answers"), []);
+    let later = reader.wakes_in(&some, Time(40), 9).expect("it answers");
+    assert_eq!(later, [(Time(30), plan(1))]);
+    assert_eq!(reader.wakes_in(&some, Time(20), 9).expect("it answers"), []);
+    assert_eq!(reader.wakes_in(&some, Time(40), 0).expect("it answers"), []);
 }

@@ -1,0 +1,31 @@
+//! Leases of the worlds that share a store, by the clock of the store.
+//!
+//! A lease saves work and keeps no promise: the epochs of slots do that. A world whose lease is over
+//! may be declared dead by the others, which get its slots under new epochs. It stops by its own
+//! clock before that, so that it begins nothing in vain.
+
+use std::time::Duration;
+
+use crate::error::StoreError;
+
+/// The leases of a store that several processes use at a time.
+///
+/// It has a connection of its own: a heartbeat does not wait for a commit.
+pub trait Members: Send {
+    /// Renews the leases of these worlds, if they are registered: they end this long after now. A
+    /// registered world that has no lease gets one as long: it came a moment ago.
+    ///
+    /// # Errors
+    ///
+    /// The store failed. The leases may be renewed.
+    fn beat(&mut self, worlds: &[u64], lease: Duration) -> Result<Beat, StoreError>;
+}
+
+/// What a heartbeat finds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Beat {
+    /// The version of the table of worlds: whoever knows another one reads it.
+    pub version: u64,
+    /// The registered worlds whose leases are over, by their numbers.
+    pub lapsed: Vec<u64>,
+}

@@ -1,0 +1,68 @@
+//! Leases of worlds over a store in memory.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::memory::Data;
+use super::{Beat, Members, Worlds};
+use crate::error::StoreError;
+use crate::time::Time;
+
+/// The clock of the store.
+#[derive(Clone)]
+pub(super) struct StoreClock(pub(super) Arc<dyn Fn() -> Time + Send + Sync>);
+
+impl fmt::Debug for StoreClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StoreClock").field(&(self.0)()).finish()
+    }
+}
+
+impl Default for StoreClock {
+    fn default() -> Self {
+        #[expect(clippy::disallowed_methods, reason = "a simulation gives the store its own clock")]
+        Self(Arc::new(|| std::time::SystemTime::now().into()))
+    }
+}
+
+/// Renews leases.
+pub(super) struct Heartbeats(pub(super) Arc<Mutex<Data>>);
+
+impl Members for Heartbeats {
+    fn beat(&mut self, worlds: &[u64], lease: Duration) -> Result<Beat, StoreError> {
+        let data = &mut *self.0.lock();
+        Ok(data.leases.beat(&data.worlds, worlds, lease))
+    }
+}
+
+/// When the lease of each world ends.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Leases {
+    pub(super) clock: StoreClock,
+    ends: BTreeMap<u64, Time>,
+}
+
+impl Leases {
+    pub(super) fn beat(&mut self, known: &Worlds, worlds: &[u64], lease: Duration) -> Beat {
+        let now = (self.clock.0)();
+        self.ends.retain(|world, _| known.find(*world).is_some());
+        for world in known.rows.iter().map(|row| row.epoch) {
+            let ends = self.ends.entry(world).or_insert_with(|| now.after(lease));
+            if worlds.contains(&world) {
+                *ends = now.after(lease);
+            }
+        }
+        let lapsed = self.ends.iter().filter(|(_, ends)| **ends <= now).map(|(world, _)| *world);
+        Beat { version: known.version, lapsed: lapsed.collect() }
+    }
+
+    /// Whether the leases of these worlds are over.
+    pub(super) fn are_over(&self, worlds: &[u64]) -> bool {
+        let now = (self.clock.0)();
+        worlds.iter().all(|world| self.ends.get(world).is_some_and(|ends| *ends <= now))
+    }
+}
