@@ -1,8 +1,8 @@
 //! Leases of the worlds that share a store, by the clock of the store.
 //!
-//! A lease saves work and keeps no promise: the epochs of slots do that. A world whose lease is over
-//! may be declared dead by the others, which get its slots under new epochs. It stops by its own
-//! clock before that, so that it begins nothing in vain.
+//! A lease saves work and keeps no promise: the epochs of slots do that. A world whose lease is
+//! over may be declared dead by the others, which get its slots under new epochs. It stops by its
+//! own clock before that, so that it begins nothing in vain.
 
 use std::time::Duration;
 

@@ -74,9 +74,9 @@ pub trait StoreWriter: Send {
         Ok(Vec::new())
     }
 
-    /// The places of those of these entries that were written after a place, in their order: to find
-    /// out whether a commit was made whose answer was lost. Another owner of a plan may have written
-    /// an entry after the same one: a store that several processes share compares the epochs too.
+    /// The places of those of these entries that were written after a place, in their order: to
+    /// find out whether a commit was made whose answer was lost. Another owner of a plan may have
+    /// written after the same entry: a store that several processes share compares the epochs too.
     ///
     /// # Errors
     ///
