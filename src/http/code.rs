@@ -41,6 +41,7 @@ codes! {
     BodyTooSlow = "body-too-slow", REQUEST_TIMEOUT, "The body did not come in time";
     BodyTypeWrong = "body-type-wrong", UNSUPPORTED_MEDIA_TYPE, "The body has the wrong type";
     CallbackUnknown = "callback-unknown", NOT_FOUND, "There is no such callback";
+    ConnectionsFull = "connections-full", SERVICE_UNAVAILABLE, "All connections have requests under way";
     CursorInvalid = "cursor-invalid", BAD_REQUEST, "The cursor is not one of this list";
     EntityUnknown = "entity-unknown", NOT_FOUND, "There is no such type of entities, or no such key";
     EventInvalid = "event-invalid", BAD_REQUEST, "The request is no event";

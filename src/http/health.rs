@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
+use tokio::sync::watch;
 use turnwheel_actors::entity::{StateStore, StoreError};
 use turnwheel_engine::Time;
 
@@ -14,18 +16,24 @@ const KEY: &str = "probe";
 /// Writers of states carry an epoch. Probes do not compete for a key, so all have the same.
 const EPOCH: u64 = 1;
 
-/// Commits to the store for a health check, and remembers the outcome for a while.
-pub(super) struct Prober {
+/// Time for which an answer waits for a probe, if the one before is recent.
+const ANSWER_WITHIN: Duration = Duration::from_millis(50);
+
+/// Commits to the store for a health check, and remembers the outcome for a while. Clones share it.
+#[derive(Clone)]
+pub(super) struct Prober(Arc<Shared>);
+
+struct Shared {
     states: Arc<dyn StateStore>,
     fresh: Duration,
     within: Duration,
-    /// The holder of the lock probes; the others wait for its outcome.
-    last: tokio::sync::Mutex<Option<(Instant, Probe)>>,
+    probing: Mutex<bool>,
+    last: watch::Sender<Option<(Instant, Probe)>>,
 }
 
 impl fmt::Debug for Prober {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Prober").field("fresh", &self.fresh).finish_non_exhaustive()
+        f.debug_struct("Prober").field("fresh", &self.0.fresh).finish_non_exhaustive()
     }
 }
 
@@ -37,34 +45,77 @@ pub(super) struct Probe {
     pub(super) problem: Option<String>,
 }
 
+/// Ends the mark of a probe that is under way, also if the probe is dropped.
+struct Probing<'a>(&'a Shared);
+
+impl Drop for Probing<'_> {
+    fn drop(&mut self) {
+        *self.0.probing.lock() = false;
+    }
+}
+
 impl Prober {
     pub(super) fn new(states: Arc<dyn StateStore>, fresh: Duration, within: Duration) -> Self {
-        Self { states, fresh, within, last: tokio::sync::Mutex::new(None) }
+        let (probing, last) = (Mutex::new(false), watch::Sender::new(None));
+        Self(Arc::new(Shared { states, fresh, within, probing, last }))
     }
 
     /// The outcome of a probe that is fresh; at most one is under way.
+    ///
+    /// A store that takes long does not hold up the answer: after [`ANSWER_WITHIN`] it is the
+    /// outcome before, if that is not older than a probe may take.
     pub(super) async fn probe(&self) -> Probe {
-        let mut last = self.last.lock().await;
-        if let Some((at, probe)) = &*last {
+        let shared = &*self.0;
+        let mut outcomes = shared.last.subscribe();
+        let before = outcomes.borrow_and_update().clone();
+        if let Some((at, probe)) = &before {
             // A bad outcome expires sooner, so that a repair shows soon.
-            let fresh = if probe.problem.is_none() { self.fresh } else { self.fresh / 5 };
+            let fresh = if probe.problem.is_none() { shared.fresh } else { shared.fresh / 5 };
             if at.elapsed() < fresh {
                 return probe.clone();
             }
         }
+        let is_first = !std::mem::replace(&mut *shared.probing.lock(), true);
+        if is_first {
+            let prober = self.clone();
+            // Not in this request, which its client may give up.
+            tokio::spawn(async move { prober.0.commit_and_tell().await });
+        }
+        let recent = before.filter(|(at, probe)| {
+            probe.problem.is_none() && at.elapsed() < shared.fresh + shared.within
+        });
+        let within = if recent.is_some() { ANSWER_WITHIN } else { shared.within };
+        match tokio::time::timeout(within, outcomes.changed()).await {
+            Ok(_) => outcomes.borrow().clone().map(|(_, probe)| probe),
+            Err(_) => recent.map(|(_, probe)| probe),
+        }
+        .unwrap_or_else(|| shared.outcome(shared.within, Some(shared.too_long())))
+    }
+}
+
+impl Shared {
+    async fn commit_and_tell(&self) {
+        let probing = Probing(self);
         let began = Instant::now();
-        let committed = tokio::time::timeout(self.within, self.commit()).await;
-        let problem = match committed {
+        let problem = match tokio::time::timeout(self.within, self.commit()).await {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some(format!("nothing was committed within {:?}", self.within)),
+            Err(_) => Some(self.too_long()),
         };
-        let at = Time::from(std::time::SystemTime::now());
-        let before = last.as_ref().and_then(|(_, probe)| probe.committed_at);
-        let committed_at = if problem.is_none() { Some(at) } else { before };
-        let probe = Probe { committed_at, took: began.elapsed(), problem };
-        *last = Some((Instant::now(), probe.clone()));
-        probe
+        let probe = self.outcome(began.elapsed(), problem);
+        drop(probing);
+        self.last.send_replace(Some((Instant::now(), probe)));
+    }
+
+    fn too_long(&self) -> String {
+        format!("nothing was committed within {:?}", self.within)
+    }
+
+    fn outcome(&self, took: Duration, problem: Option<String>) -> Probe {
+        let before = self.last.borrow().as_ref().and_then(|(_, probe)| probe.committed_at);
+        let now = Time::from(std::time::SystemTime::now());
+        let committed_at = if problem.is_none() { Some(now) } else { before };
+        Probe { committed_at, took, problem }
     }
 
     async fn commit(&self) -> Result<(), StoreError> {
@@ -75,5 +126,81 @@ impl Prober {
             Ok(_) | Err(StoreError::Conflict { .. }) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use turnwheel_actors::entity::{MemoryStore, Record, StoreFuture};
+
+    use super::*;
+
+    /// A store whose second write and those after it never end.
+    #[derive(Debug, Default)]
+    struct Hanging {
+        store: MemoryStore,
+        writes: Mutex<u32>,
+    }
+
+    impl StateStore for Hanging {
+        fn load<'a>(&'a self, entity: &'a str, key: &'a str) -> StoreFuture<'a, Record> {
+            self.store.load(entity, key)
+        }
+
+        fn save<'a>(
+            &'a self,
+            entity: &'a str,
+            key: &'a str,
+            bytes: Vec<u8>,
+            expected: u64,
+            epoch: u64,
+        ) -> StoreFuture<'a, u64> {
+            let mut writes = self.writes.lock();
+            *writes += 1;
+            match *writes {
+                1 => self.store.save(entity, key, bytes, expected, epoch),
+                _ => Box::pin(std::future::pending()),
+            }
+        }
+
+        fn clear<'a>(
+            &'a self,
+            entity: &'a str,
+            key: &'a str,
+            expected: u64,
+            epoch: u64,
+        ) -> StoreFuture<'a, u64> {
+            self.store.clear(entity, key, expected, epoch)
+        }
+    }
+
+    #[test]
+    fn health_does_not_wait_for_a_store_that_hangs_after_a_recent_commit() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        runtime.expect("a runtime").block_on(async {
+            let hour = Duration::from_secs(3_600);
+            let prober = Prober::new(Arc::<Hanging>::default(), Duration::ZERO, hour);
+            let first = prober.probe().await;
+            assert_eq!(first.problem, None);
+            for _ in 0..3 {
+                let later = prober.probe().await;
+                assert_eq!(later.problem, None);
+                assert_eq!(later.committed_at, first.committed_at, "it is the one before");
+            }
+        });
+    }
+
+    #[test]
+    fn store_that_hangs_for_too_long_is_a_problem() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        runtime.expect("a runtime").block_on(async {
+            let (store, within) = (Arc::<Hanging>::default(), Duration::from_millis(1));
+            let prober = Prober::new(store, Duration::ZERO, within);
+            let first = prober.probe().await;
+            while prober.probe().await.problem.is_none() {}
+            let bad = prober.probe().await;
+            assert!(bad.problem.expect("it is told").contains("within 1ms"));
+            assert_eq!(bad.committed_at, first.committed_at);
+        });
     }
 }

@@ -34,7 +34,7 @@ pub const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 pub const SILENT_WITHIN: Duration = Duration::from_secs(10);
 
 /// Connections at once: each costs a file descriptor and some kilobytes. For a further one the
-/// connection that has been idle longest is closed.
+/// connection that has been idle longest is closed; if none is idle, it is refused.
 pub const CONNECTIONS_MAX: usize = 4_096;
 
 /// Concurrent requests of one connection in HTTP/2: more than one page of a browser sends.

@@ -83,6 +83,42 @@ fn what_is_no_http_is_answered_or_cut_and_harms_nobody() {
     assert_eq!(served.get("/health").status, 200);
 }
 
+/// A stream of live events that has begun.
+fn stream(served: &Served) -> TcpStream {
+    let mut stream = raw(served, b"GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).expect("it begins at once");
+    assert_eq!(&head, b"HTTP/1.1 200");
+    stream
+}
+
+#[test]
+fn health_is_answered_while_all_places_are_taken_and_all_threads_are_blocked() {
+    let options = Options::new(Access::Loopback);
+    let served =
+        Served::listening(world(MemoryStore::new()), options, |listen| listen.connections_max(2));
+    let busy = [stream(&served), stream(&served)];
+    let silent: Vec<_> = (0..100).map(|_| raw(&served, b"")).collect();
+    // As handlers that never end would.
+    let (blocked, is_blocked) = std::sync::mpsc::channel();
+    let release = Arc::new(std::sync::Barrier::new(3));
+    for _ in 0..2 {
+        let (blocked, release) = (blocked.clone(), Arc::clone(&release));
+        served.spawn(async move {
+            blocked.send(()).expect("somebody waits");
+            release.wait();
+        });
+    }
+    (0..2).for_each(|_| is_blocked.recv().expect("each thread is blocked"));
+    for _ in 0..3 {
+        assert_eq!(served.get("/health").json()["is_healthy"], true);
+        assert_eq!(served.get("/health/live").status, 204);
+    }
+    release.wait();
+    drop((busy, silent));
+    assert_eq!(served.get("/api/v1/plans").status, 200);
+}
+
 #[test]
 fn idle_connections_make_way_for_new_ones_and_busy_ones_stay() {
     let options = Options::new(Access::Loopback);
@@ -94,19 +130,18 @@ fn idle_connections_make_way_for_new_ones_and_busy_ones_stay() {
     idle.push(raw(&served, b"GET /health/live HTTP/1.1\r\nhost: lo"));
     idle.push(raw(&served, b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n"));
     assert!(answer(raw(&served, live)).contains("204"));
-    // Two streams: a third connection has to wait for one of them, and the other is not cut.
-    let stream = b"GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n";
-    let begun = || {
-        let mut stream = raw(&served, stream);
-        let mut head = [0; 12];
-        stream.read_exact(&mut head).expect("it begins at once");
-        assert_eq!(&head, b"HTTP/1.1 200");
-        stream
-    };
-    let (one, mut other) = (begun(), begun());
-    let third = raw(&served, live);
+    // Two streams: a third connection is refused until one of them ends, and the other is not cut.
+    let (one, mut other) = (stream(&served), stream(&served));
+    let list = b"GET /api/v1/plans HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let waiting: Vec<_> = (0..40).map(|_| raw(&served, list)).collect();
+    let live = answer(raw(&served, live));
+    assert!(live.contains("204"), "health is answered meanwhile: {live}");
     drop(one);
-    assert!(answer(third).contains("204"));
+    let answers: Vec<String> = waiting.into_iter().map(answer).collect();
+    let refused = answers.iter().filter(|answer| answer.contains("connections-full"));
+    let refused = refused.inspect(|answer| assert!(answer.contains("retry-after: 1"), "{answer}"));
+    assert!(refused.count() > 0, "more wait than may");
+    assert!(answers.iter().any(|answer| answer.contains("200 OK")), "{answers:?}");
     let plan = served.start("ask", &json!(null));
     let mut told = Vec::new();
     while !String::from_utf8_lossy(&told).contains(&plan) {

@@ -103,6 +103,7 @@ pub(crate) fn with(builder: WorldBuilder) -> WorldBuilder {
 pub(crate) struct Served {
     pub(crate) url: String,
     pub(crate) world: World,
+    runtime: tokio::runtime::Handle,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<Stopped>>,
 }
@@ -136,17 +137,23 @@ impl Served {
             let listen = how(Listen::at("127.0.0.1:0".parse().expect("an address")));
             runtime.block_on(async {
                 let server = Server::bind(&served, options, listen).await.expect("a free port");
-                told.send(server.url()).expect("somebody waits");
+                let runtime = tokio::runtime::Handle::current();
+                told.send((server.url(), runtime)).expect("somebody waits");
                 server.run(async { drop(stopped.await) }).await
             })
         });
-        let url = url.recv().expect("the server listens");
-        Self { url, world, stop: Some(stop), thread: Some(thread) }
+        let (url, runtime) = url.recv().expect("the server listens");
+        Self { url, world, runtime, stop: Some(stop), thread: Some(thread) }
     }
 
     /// Where it listens, without the scheme.
     pub(crate) fn address(&self) -> &str {
         self.url.strip_prefix("http://").expect("it is plain")
+    }
+
+    /// Runs it on the threads of the server.
+    pub(crate) fn spawn(&self, task: impl std::future::Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(task);
     }
 
     /// Tells it to stop; it may take a while.

@@ -1,18 +1,30 @@
-//! The open connections: an idle one makes place for a new one when there are as many as may be.
+//! The open connections: those that do nothing make room when there are as many as may be.
+//!
+//! A connection enters when it is accepted, and is admitted when its client has spoken. Only so many
+//! are admitted, and [`RESERVED`] more may be open: there a new client is heard, and a health check
+//! answered, also while all admitted connections have requests under way.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::futures::Notified;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::idle::UnderWay;
 
-/// Idle time before a connection may be closed for another: a new one may be about to send its
-/// request.
+/// Idle time before an admitted connection may be closed for another: a new one may be about to
+/// send its request.
 const IDLE_AT_LEAST: Duration = Duration::from_millis(50);
+
+/// Time for a new connection to be admitted before it may be closed for another. A client sends its
+/// request with the handshake or right after it.
+const SPEAK_WITHIN: Duration = Duration::from_millis(10);
+
+/// Connections beside those that may be admitted.
+const RESERVED: usize = 16;
 
 /// The open connections of a server. Clones share it.
 #[derive(Clone, Debug)]
@@ -20,6 +32,7 @@ pub(super) struct Crowd(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
+    /// Connections that may be admitted.
     max: usize,
     open: Mutex<Open>,
     /// A connection has ended or has become idle.
@@ -29,11 +42,15 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Open {
     next: u64,
+    admitted: usize,
     connections: HashMap<u64, Connection>,
 }
 
 #[derive(Debug)]
 struct Connection {
+    is_admitted: bool,
+    /// Another connection needs its place; it may stay if it has a request by now.
+    is_told: bool,
     under_way: UnderWay,
     leave: Arc<Notify>,
 }
@@ -48,31 +65,22 @@ pub(super) struct Place {
 }
 
 impl Crowd {
-    /// For at most so many connections.
+    /// For at most so many admitted connections.
     pub(super) fn new(max: usize) -> Self {
         let changed = Arc::new(Notify::new());
         Self(Arc::new(Shared { max, open: Mutex::default(), changed }))
     }
 
-    /// Takes a place. If all are taken, the connection that has been idle longest is closed; if
-    /// none is idle for [`IDLE_AT_LEAST`], this waits.
+    /// Takes a place. If all are taken, the connection that has been silent or idle longest is
+    /// closed; if each may still be about to send its request, this waits.
     ///
     /// Cost: with all places taken one look at each connection.
     pub(super) async fn enter(&self) -> Place {
         loop {
-            let until = match self.enter_at(Instant::now()) {
+            let changed = self.0.changed.notified();
+            match self.enter_at(Instant::now()) {
                 Ok(place) => return place,
-                Err(until) => until,
-            };
-            let idle_enough = async {
-                match until {
-                    Some(until) => tokio::time::sleep_until(until).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = self.0.changed.notified() => {}
-                () = idle_enough => {}
+                Err(again) => until(changed, again).await,
             }
         }
     }
@@ -80,33 +88,82 @@ impl Crowd {
     /// Ends when no connection is open any more. Call it only without concurrent
     /// [enters](Self::enter).
     pub(super) async fn is_empty(&self) {
-        while !self.0.open.lock().connections.is_empty() {
-            self.0.changed.notified().await;
+        loop {
+            let changed = self.0.changed.notified();
+            if self.0.open.lock().connections.is_empty() {
+                return;
+            }
+            changed.await;
         }
     }
 
     /// A place, or when to look again if nothing changes before.
     fn enter_at(&self, now: Instant) -> Result<Place, Option<Instant>> {
         let mut open = self.0.open.lock();
-        if open.connections.len() >= self.0.max {
-            let all = open.connections.values();
-            let idle = all.filter_map(|one| Some((one.under_way.idle_since()?, one)));
-            let Some((since, longest)) = idle.min_by_key(|(since, _)| *since) else {
-                return Err(None);
-            };
-            if now >= since + IDLE_AT_LEAST {
-                longest.leave.notify_one();
-            }
-            // It may have a request by then and stay: another one is looked for.
-            return Err(Some(now.max(since) + IDLE_AT_LEAST));
+        if open.connections.len() >= self.0.max + RESERVED {
+            return Err(open.make_room(now, false));
         }
         let id = open.next;
         open.next += 1;
         let under_way = UnderWay::new(Arc::clone(&self.0.changed));
         let leave = Arc::new(Notify::new());
-        let one = Connection { under_way: under_way.clone(), leave: Arc::clone(&leave) };
+        let one = Connection {
+            is_admitted: false,
+            is_told: false,
+            under_way: under_way.clone(),
+            leave: Arc::clone(&leave),
+        };
         open.connections.insert(id, one);
         Ok(Place { crowd: self.clone(), id, under_way, leave })
+    }
+
+    fn admit_at(&self, id: u64, now: Instant) -> Result<(), Option<Instant>> {
+        let mut open = self.0.open.lock();
+        if open.admitted >= self.0.max {
+            return Err(open.make_room(now, true));
+        }
+        open.admitted += 1;
+        if let Some(one) = open.connections.get_mut(&id) {
+            one.is_admitted = true;
+            one.is_told = false;
+            one.under_way.touch();
+        }
+        Ok(())
+    }
+}
+
+/// Waits for a change, or for this time.
+async fn until(changed: Notified<'_>, again: Option<Instant>) {
+    let again = async {
+        match again {
+            Some(again) => tokio::time::sleep_until(again).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = changed => {}
+        () = again => {}
+    }
+}
+
+impl Open {
+    /// Tells a connection without a request to leave, an admitted one if that is wanted. Answers when
+    /// to look again if nothing changes before.
+    fn make_room(&mut self, now: Instant, of_admitted: bool) -> Option<Instant> {
+        let all = self.connections.values_mut();
+        let all = all.filter(|one| one.is_admitted || !of_admitted);
+        let idle = all.filter_map(|one| {
+            let least = if one.is_admitted { IDLE_AT_LEAST } else { SPEAK_WITHIN };
+            Some((one.under_way.idle_since()? + least, one))
+        });
+        let (at, first) = idle.min_by_key(|(at, one)| (*at > now, one.is_admitted, *at))?;
+        if at > now {
+            return Some(at);
+        }
+        first.is_told = true;
+        first.leave.notify_one();
+        // It may have a request by then and stay: another one is looked for.
+        Some(now + SPEAK_WITHIN)
     }
 }
 
@@ -116,21 +173,44 @@ impl Place {
         self.under_way.clone()
     }
 
+    /// Ends when the connection may be served. If as many as may be are admitted, the one that has
+    /// been idle longest is closed; if none is idle, this waits.
+    pub(super) async fn admitted(&self) {
+        loop {
+            let changed = self.crowd.0.changed.notified();
+            match self.crowd.admit_at(self.id, Instant::now()) {
+                Ok(()) => return,
+                Err(again) => until(changed, again).await,
+            }
+        }
+    }
+
     /// Ends when the connection is idle and another one needs its place.
     pub(super) async fn is_needed(&self) {
         loop {
             self.leave.notified().await;
-            if self.under_way.idle_since().is_some() {
+            if self.must_leave() {
                 return;
             }
         }
+    }
+
+    fn must_leave(&self) -> bool {
+        let mut open = self.crowd.0.open.lock();
+        let Some(one) = open.connections.get_mut(&self.id) else { return true };
+        one.is_told &= one.under_way.idle_since().is_some();
+        one.is_told
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.crowd.0.open.lock().connections.remove(&self.id);
-        self.crowd.0.changed.notify_one();
+        let mut open = self.crowd.0.open.lock();
+        if open.connections.remove(&self.id).is_some_and(|one| one.is_admitted) {
+            open.admitted -= 1;
+        }
+        drop(open);
+        self.crowd.0.changed.notify_waiters();
     }
 }
 
@@ -150,51 +230,88 @@ mod tests {
         poll(pin!(place.is_needed())).is_ready()
     }
 
-    #[test]
-    fn the_connection_that_is_idle_longest_makes_place() {
-        let crowd = Crowd::new(2);
-        let later = Instant::now() + Duration::from_secs(1);
-        let enter = || crowd.enter_at(later);
-        let (busy, idle) = (enter().expect("a place"), enter().expect("a place"));
-        let request = busy.under_way().begin();
-        assert!(enter().is_err());
-        assert!(is_told(&idle) && !is_told(&busy));
-        drop(idle);
-        let third = enter().expect("a place");
-        // All are busy: the first idle connection is notified.
-        let other = third.under_way().begin();
-        assert_eq!(enter().expect_err("all are busy"), None);
-        assert!(!is_told(&third) && !is_told(&busy));
-        drop(request);
-        assert!(poll(pin!(crowd.0.changed.notified())).is_ready(), "a change is told");
-        assert!(enter().is_err());
-        assert!(is_told(&busy) && !is_told(&third));
-        drop((busy, other));
-        assert!(enter().is_ok());
+    fn later() -> Instant {
+        Instant::now() + Duration::from_secs(1)
+    }
+
+    /// A connection that is admitted.
+    fn admitted(crowd: &Crowd) -> Place {
+        let place = crowd.enter_at(later()).expect("a place");
+        crowd.admit_at(place.id, later()).expect("it is admitted");
+        place
     }
 
     #[test]
-    fn a_connection_that_has_just_come_is_left_the_time_to_ask() {
+    fn the_connection_that_is_idle_longest_makes_place() {
+        let crowd = Crowd::new(2);
+        let (busy, idle) = (admitted(&crowd), admitted(&crowd));
+        let request = busy.under_way().begin();
+        let new = crowd.enter_at(later()).expect("it is heard");
+        let admit = || crowd.admit_at(new.id, later());
+        assert!(admit().is_err());
+        assert!(is_told(&idle) && !is_told(&busy));
+        drop(idle);
+        admit().expect("there is room");
+        // All are busy: the first idle connection is notified.
+        let other = new.under_way().begin();
+        let next = crowd.enter_at(later()).expect("it is heard");
+        let admit = || crowd.admit_at(next.id, later());
+        assert_eq!(admit().expect_err("all are busy"), None);
+        assert!(!is_told(&new) && !is_told(&busy));
+        let mut changed = pin!(crowd.0.changed.notified());
+        assert!(poll(changed.as_mut()).is_pending());
+        drop(request);
+        assert!(poll(changed).is_ready(), "a change is told");
+        assert!(admit().is_err());
+        assert!(is_told(&busy) && !is_told(&new));
+        drop((busy, other));
+        assert!(admit().is_ok());
+    }
+
+    #[test]
+    fn silent_connections_make_place_and_busy_ones_never_fill_the_reserved_places() {
+        let crowd = Crowd::new(2);
+        let busy = [admitted(&crowd), admitted(&crowd)];
+        let requests = [busy[0].under_way().begin(), busy[1].under_way().begin()];
+        let silent: Vec<Place> =
+            (0..RESERVED).map(|_| crowd.enter_at(later()).expect("a place")).collect();
+        let since = silent[0].under_way().idle_since().expect("it is idle");
+        let again = crowd.enter_at(since).expect_err("all places are taken");
+        assert_eq!(again, Some(since + SPEAK_WITHIN), "it is left the time to speak");
+        assert!(!silent.iter().any(is_told));
+        assert!(crowd.enter_at(later()).is_err());
+        assert_eq!(silent.iter().filter(|place| is_told(place)).count(), 1);
+        drop(silent);
+        drop(requests);
+        assert!(crowd.enter_at(later()).is_ok());
+    }
+
+    #[test]
+    fn a_connection_that_has_just_been_admitted_is_left_the_time_to_ask() {
         let crowd = Crowd::new(1);
         let only = crowd.enter_at(Instant::now()).expect("a place");
+        only.leave.notify_one();
+        crowd.admit_at(only.id, Instant::now()).expect("it is admitted");
+        assert!(!is_told(&only), "what it was told before it spoke does not count");
         let since = only.under_way().idle_since().expect("it is idle");
-        let until = crowd.enter_at(since).expect_err("it is taken");
-        assert_eq!(until, Some(since + IDLE_AT_LEAST));
+        let new = crowd.enter_at(since).expect("it is heard");
+        let again = crowd.admit_at(new.id, since).expect_err("it is taken");
+        assert_eq!(again, Some(since + IDLE_AT_LEAST));
         assert!(!is_told(&only));
-        assert!(crowd.enter_at(since + IDLE_AT_LEAST).is_err());
+        assert!(crowd.admit_at(new.id, since + IDLE_AT_LEAST).is_err());
         assert!(is_told(&only));
     }
 
     #[test]
     fn a_connection_with_a_request_stays_though_it_was_told_before() {
         let crowd = Crowd::new(1);
-        let later = Instant::now() + Duration::from_secs(1);
-        let only = crowd.enter_at(later).expect("a place");
-        assert!(crowd.enter_at(later).is_err());
+        let only = admitted(&crowd);
+        let new = crowd.enter_at(later()).expect("it is heard");
+        assert!(crowd.admit_at(new.id, later()).is_err());
         let request = only.under_way().begin();
         assert!(!is_told(&only));
         drop(request);
-        assert!(crowd.enter_at(later).is_err());
+        assert!(crowd.admit_at(new.id, later()).is_err());
         assert!(is_told(&only));
     }
 }

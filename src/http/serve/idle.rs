@@ -46,6 +46,11 @@ impl UnderWay {
         (state.requests == 0).then_some(state.last)
     }
 
+    /// The time without requests begins now.
+    pub(super) fn touch(&self) {
+        self.0.state.lock().last = Instant::now();
+    }
+
     /// A request begins.
     pub(super) fn begin(&self) -> One {
         self.0.state.lock().requests += 1;
@@ -80,7 +85,7 @@ impl Drop for One {
         state.last = Instant::now();
         if state.requests == 0 {
             drop(state);
-            shared.idle.notify_one();
+            shared.idle.notify_waiters();
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Listening: connections with limits, HTTP/1.1 and HTTP/2, TLS by option, an orderly stop.
 //!
-//! 1. A connection is accepted. At the limit, the connection that has been idle longest is closed
-//!    for it (`crowd.rs`); if none is idle, the new one waits.
+//! 1. A connection is accepted on a thread that does nothing else but answer health checks
+//!    (`door.rs`), and stays there until its client has spoken. At the limit, the connection that has
+//!    been silent or idle longest is closed for it (`crowd.rs`); if all have requests under way, the
+//!    new one is refused, but for a health check.
 //! 2. Each is served in a task of its own, in the protocol of its first bytes (`protocol.rs`), or
 //!    of the TLS negotiation. Heads, bodies and writes have time limits, so a slow peer does not
 //!    hold a connection for ever.
@@ -10,6 +12,7 @@
 //!    at the limit are cut. The world belongs to the caller, who shuts it down afterwards.
 
 mod crowd;
+mod door;
 mod idle;
 mod log;
 mod patient;
@@ -36,10 +39,12 @@ use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use prometheus_client::metrics::counter::Counter;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{mpsc, oneshot};
 use turnwheel_engine::World;
 
-use crowd::{Crowd, Place};
+use crowd::Crowd;
+use door::{Door, Spoken};
 use idle::{Counted, UnderWay};
 #[cfg(feature = "otlp")]
 pub use log::start_log_and_traces;
@@ -49,16 +54,16 @@ use protocol::{Begun, Protocol};
 
 use super::access::Access;
 use super::limits::{
-    ALIVE_WITHIN, CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_WITHIN, SILENT_WITHIN, STOP_WITHIN,
-    STREAMS_MAX, WRITE_WITHIN,
+    ALIVE_WITHIN, CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_WITHIN, STOP_WITHIN, STREAMS_MAX,
+    WRITE_WITHIN,
 };
 use super::options::Options;
 use super::router::router;
 use super::state::Api;
 
-/// Pause after the system has refused to accept a connection, for example for lack of file
-/// descriptors.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// Connections that the system keeps until they are accepted, as far as it allows. It answers none
+/// beyond that, and their clients try again after a second.
+const BACKLOG: u32 = 4_096;
 
 /// Time for which open connections are served at a stop before idle ones are closed.
 const LINGER: Duration = Duration::from_millis(300);
@@ -196,7 +201,7 @@ impl Server {
             return Err(ServeError::Tls { file: file.display().to_string(), problem });
         }
         let failed = |error| ServeError::Bind { address, error };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let listener = listen_at(address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let options = Options { is_tls: listen.tls.is_some(), ..options };
         let api = Api::new(world.clone(), options);
@@ -231,102 +236,118 @@ impl Server {
         format!("{scheme}://{address}")
     }
 
-    /// Serves until `stop` has ended, then stops in order.
+    /// Serves until `stop` has ended, then stops in order. Connections are accepted, and health
+    /// checks answered, on a thread of its own; all else runs where this is called.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Stopped {
         let crowd = Crowd::new(self.listen.connections_max);
         let graceful = GracefulShutdown::new();
-        let mut stop = std::pin::pin!(stop);
-        loop {
-            let accepted = async {
-                let accepted = self.listener.accept().await;
-                (accepted, crowd.enter().await)
-            };
-            let (accepted, place) = tokio::select! {
-                accepted = accepted => accepted,
-                () = &mut stop => break,
-            };
-            let stream = match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    tracing::warn!(%error, "a connection was not accepted");
-                    drop(place);
-                    tokio::time::sleep(ACCEPT_AGAIN).await;
-                    continue;
-                }
-            };
-            let connection = self.connection(stream, &place, graceful.watcher());
-            tokio::spawn(async move {
-                tokio::select! {
-                    () = connection => {}
-                    () = place.is_needed() => {
-                        tracing::debug!("an idle connection was closed for a new one");
-                    }
-                }
-            });
-        }
-        self.api.stop();
-        drop(self.listener);
-        // A request that is on its way on an open connection gets its answer, which closes it.
-        let _all_closed =
-            tokio::time::timeout(LINGER.min(self.listen.stop_within), crowd.is_empty()).await;
-        let drained = tokio::time::timeout(self.listen.stop_within, graceful.shutdown()).await;
-        Stopped { is_drained: drained.is_ok() }
-    }
-
-    fn connection(
-        &self,
-        stream: TcpStream,
-        place: &Place,
-        watcher: Watcher,
-    ) -> impl Future<Output = ()> + Send + 'static {
-        let router = self.router.clone();
-        let under_way = place.under_way();
         let limits = Limits {
             write_within: self.listen.write_within,
             head_within: self.listen.head_within,
             unread: self.api.figures().unread(),
             api: self.api.clone(),
         };
-        let stopped = self.api.stopped();
-        #[cfg(feature = "tls")]
-        let tls = self.tls.clone();
-        async move {
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "answers may be late");
-            }
+        let (admitted, mut spoken) = mpsc::unbounded_channel();
+        let (_until_dropped, quit) = oneshot::channel();
+        let door = Door {
+            crowd: crowd.clone(),
+            router: self.router.clone(),
+            limits: limits.clone(),
+            is_tls: self.listen.tls.is_some(),
+            admitted,
+        };
+        door.open(self.listener, quit);
+        let host = Host {
+            router: self.router,
+            limits,
             #[cfg(feature = "tls")]
-            if let Some(tls) = tls {
-                let limit = super::limits::HANDSHAKE_WITHIN;
-                match tokio::time::timeout(limit, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => {
-                        let agreed = stream.get_ref().1.alpn_protocol();
-                        let is_two = agreed == Some(tls::HTTP_TWO);
-                        let protocol = if is_two { Protocol::Two } else { Protocol::One };
-                        serve(stream, protocol, limits, router, under_way, watcher).await;
-                    }
-                    Ok(Err(error)) => tracing::debug!(%error, "a handshake has failed"),
-                    Err(_) => tracing::debug!("a handshake took too long"),
-                }
-                return;
+            tls: self.tls,
+        };
+        let mut serve = async || {
+            while let Some(spoken) = spoken.recv().await {
+                tokio::spawn(host.clone().serve(spoken, graceful.watcher()));
             }
-            // A peer that says nothing is let go soon, and at a stop.
-            let silent_within = limits.head_within.min(SILENT_WITHIN);
-            let begun = tokio::select! {
-                begun = tokio::time::timeout(silent_within, Begun::of(stream)) => begun,
-                () = stopped => return,
-            };
-            match begun {
-                Ok(Ok((stream, protocol))) => {
-                    serve(stream, protocol, limits, router, under_way, watcher).await;
-                }
-                Ok(Err(error)) => tracing::debug!(%error, "a connection has ended early"),
-                Err(_) => tracing::debug!("a connection has said nothing"),
-            }
+        };
+        tokio::select! {
+            () = serve() => {}
+            () = stop => {}
         }
+        self.api.stop();
+        // A request that is on its way on an open connection gets its answer, which closes it.
+        let left = async { tokio::join!(serve(), crowd.is_empty()) };
+        let _all_closed = tokio::time::timeout(LINGER.min(self.listen.stop_within), left).await;
+        let mut late = async || while spoken.recv().await.is_some() {};
+        let left = async { tokio::join!(late(), graceful.shutdown()) };
+        let drained = tokio::time::timeout(self.listen.stop_within, left).await;
+        Stopped { is_drained: drained.is_ok() }
     }
 }
 
+/// What serves admitted connections.
+#[derive(Clone)]
+struct Host {
+    router: Router,
+    limits: Limits,
+    #[cfg(feature = "tls")]
+    tls: Option<tokio_rustls::TlsAcceptor>,
+}
+
+impl Host {
+    async fn serve(self, spoken: Spoken, watcher: Watcher) {
+        let Spoken { stream, protocol, place } = spoken;
+        let stream = match stream.try_map(TcpStream::from_std) {
+            Ok(stream) => stream,
+            Err(error) => return tracing::debug!(%error, "a connection has ended early"),
+        };
+        tokio::select! {
+            () = self.connection(stream, protocol, place.under_way(), watcher) => {}
+            () = place.is_needed() => {
+                tracing::debug!("an idle connection was closed for a new one");
+            }
+        }
+    }
+
+    async fn connection(
+        self,
+        stream: Begun<TcpStream>,
+        protocol: Protocol,
+        under_way: UnderWay,
+        watcher: Watcher,
+    ) {
+        let Self { router, limits, .. } = self;
+        #[cfg(feature = "tls")]
+        if let Some(tls) = self.tls {
+            let limit = super::limits::HANDSHAKE_WITHIN;
+            match tokio::time::timeout(limit, tls.accept(stream)).await {
+                Ok(Ok(stream)) => {
+                    let agreed = stream.get_ref().1.alpn_protocol();
+                    let is_two = agreed == Some(tls::HTTP_TWO);
+                    let protocol = if is_two { Protocol::Two } else { Protocol::One };
+                    serve(stream, protocol, limits, router, under_way, watcher).await;
+                }
+                Ok(Err(error)) => tracing::debug!(%error, "a handshake has failed"),
+                Err(_) => tracing::debug!("a handshake took too long"),
+            }
+            return;
+        }
+        serve(stream, protocol, limits, router, under_way, watcher).await;
+    }
+}
+
+fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // As the standard library does: a restart takes the address again at once.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
 /// Time limits of a connection, and the counter of peers that exceed them.
+#[derive(Clone)]
 struct Limits {
     write_within: Duration,
     head_within: Duration,
@@ -347,7 +368,7 @@ async fn serve<IO>(
     let stream = TokioIo::new(Patient::new(stream, limits.write_within, limits.unread));
     let all = under_way.clone();
     let router = TowerToHyperService::new(router);
-    let (api, is_one) = (limits.api, matches!(protocol, Protocol::One));
+    let (api, is_one) = (limits.api, !matches!(protocol, Protocol::Two));
     let service = service_fn(move |request: Request<Incoming>| {
         let (one, answer) = (all.begin(), router.call(request));
         let api = api.clone();
@@ -361,7 +382,7 @@ async fn serve<IO>(
         }
     });
     let ended = match protocol {
-        Protocol::One => {
+        Protocol::One | Protocol::Check => {
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(limits.head_within)

@@ -1,4 +1,5 @@
-//! Protocol of a connection: HTTP/1.1, or HTTP/2 by its preface.
+//! Protocol of a connection by its first bytes: HTTP/1.1, or HTTP/2 by its preface; and whether it
+//! begins with a health check.
 
 use std::future::poll_fn;
 use std::io;
@@ -10,10 +11,15 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// First bytes of an HTTP/2 client, which no HTTP/1.1 client sends.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
+/// First bytes of a health check.
+const CHECKS: [&[u8]; 2] = [b"GET /health", b"HEAD /health"];
+
 /// A protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     One,
+    /// HTTP/1.1 whose first request is for a path that begins with `/health`.
+    Check,
     Two,
 }
 
@@ -35,14 +41,26 @@ impl<IO: AsyncRead + Unpin> Begun<IO> {
             poll_fn(|cx| Pin::new(&mut stream).poll_read(cx, &mut buffer)).await?;
             let more = buffer.filled().len();
             count += more;
-            if more == 0 || read[..count] != PREFACE[..count] {
-                break Protocol::One;
-            }
-            if count == PREFACE.len() {
+            let read = &read[..count];
+            if read == PREFACE {
                 break Protocol::Two;
+            }
+            if CHECKS.iter().any(|check| read.starts_with(check)) {
+                break Protocol::Check;
+            }
+            let may_become = |start: &[u8]| start.starts_with(read);
+            if more == 0 || !(may_become(PREFACE) || CHECKS.iter().any(|it| may_become(it))) {
+                break Protocol::One;
             }
         };
         Ok((Self { read, left: 0..count, stream }, protocol))
+    }
+}
+
+impl<IO> Begun<IO> {
+    /// With the stream in another form.
+    pub(super) fn try_map<T>(self, map: impl FnOnce(IO) -> io::Result<T>) -> io::Result<Begun<T>> {
+        Ok(Begun { read: self.read, left: self.left, stream: map(self.stream)? })
     }
 }
 
@@ -151,6 +169,11 @@ mod tests {
         assert_eq!(known(&[get]), (Protocol::One, get.to_vec()));
         let put: [&[u8]; 3] = [b"P", b"RI", b"NT / HTTP/1.1"];
         assert_eq!(known(&put), (Protocol::One, put.concat()));
+        let check: &[u8] = b"HEAD /health HTTP/1.1\r\n\r\n";
+        assert_eq!(known(&[check]), (Protocol::Check, check.to_vec()));
+        let check: [&[u8]; 3] = [b"GET", b" /hea", b"lth/live HTTP/1.1"];
+        assert_eq!(known(&check), (Protocol::Check, check.concat()));
+        assert_eq!(known(&[b"GET /he HTTP/1.1"]).0, Protocol::One);
         assert_eq!(known(&[]), (Protocol::One, Vec::new()));
         assert_eq!(known(&[b"PRI * HTTP/2.0"]).0, Protocol::One);
         let (protocol, all) = known(&[&PREFACE[..5], &PREFACE[5..], b"frames"]);
