@@ -1,0 +1,204 @@
+//! A PostgreSQL server of this process, on a temporary folder: for tests and for trying out.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{chown, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+/// Names the folder with `initdb` and `postgres`.
+const PROGRAMS: &str = "TURNWHEEL_POSTGRES_PROGRAMS";
+/// Where packages put them, in a folder for each version.
+const PACKAGES: &str = "/usr/lib/postgresql";
+/// Users that root takes in its place, because PostgreSQL refuses root.
+const USERS: [&str; 2] = ["postgres", "nobody"];
+
+/// Ends the server when the process that has started it has ended in whatever way: its end closes the
+/// input of this script.
+const WATCH: &str = r#"cat >/dev/null; "$1/pg_ctl" -D "$2/data" -m immediate stop >/dev/null 2>&1"#;
+
+/// A server with a Unix socket in a temporary folder. It ends with this value, and with the process.
+#[derive(Debug)]
+pub struct LocalServer {
+    programs: PathBuf,
+    user: Option<(u32, u32)>,
+    watch: Child,
+    folder: TempDir,
+}
+
+impl LocalServer {
+    /// The folder with the programs of PostgreSQL on this machine: the newest version.
+    pub fn programs() -> Option<PathBuf> {
+        let has =
+            |folder: &PathBuf| folder.join("initdb").is_file() && folder.join("postgres").is_file();
+        if let Some(folder) = std::env::var_os(PROGRAMS) {
+            return Some(PathBuf::from(folder)).filter(has);
+        }
+        let packages = fs::read_dir(PACKAGES).into_iter().flatten().flatten();
+        let version = |folder: &PathBuf| -> u32 {
+            let name = folder.file_name().and_then(|name| name.to_str());
+            name.and_then(|name| name.parse().ok()).unwrap_or_default()
+        };
+        let newest = packages.map(|entry| entry.path()).max_by_key(version);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let in_path = std::env::split_paths(&path).find(has);
+        newest.map(|folder| folder.join("bin")).filter(has).or(in_path)
+    }
+
+    /// Starts a server with these settings beside the usual ones, such as `max_connections=20`.
+    ///
+    /// # Errors
+    ///
+    /// The programs are not there, or fail.
+    pub fn start(settings: &[&str]) -> io::Result<Self> {
+        let programs = Self::programs().ok_or_else(|| {
+            let problem = format!(
+                "PostgreSQL is not installed: install the package postgresql, or name the folder of \
+                 initdb and postgres in {PROGRAMS}"
+            );
+            io::Error::new(io::ErrorKind::NotFound, problem)
+        })?;
+        let user = server_user()?;
+        let folder = tempfile::Builder::new().prefix("turnwheel-pg-").tempdir_in("/tmp")?;
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
+        if let Some((user, group)) = user {
+            chown(folder.path(), Some(user), Some(group))?;
+        }
+        let watch = command("sh", user, folder.path())
+            .args(["-c", WATCH, "sh"])
+            .args([programs.as_path(), folder.path()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()?;
+        let server = Self { programs, user, watch, folder };
+        server.make(settings)?;
+        server.resume()?;
+        Ok(server)
+    }
+
+    fn make(&self, settings: &[&str]) -> io::Result<()> {
+        let data = self.data();
+        let arguments = ["--no-sync", "--encoding=UTF8", "--locale=C", "--username=turnwheel"];
+        self.program("initdb", |initdb| initdb.args(arguments).arg("--auth=trust").arg(&data))?;
+        let mut file = fs::OpenOptions::new().append(true).open(data.join("postgresql.conf"))?;
+        let socket = self.folder.path().display();
+        writeln!(file, "listen_addresses = ''\nunix_socket_directories = '{socket}'")?;
+        writeln!(file, "max_connections = 200\nshared_buffers = 64MB\nlog_min_messages = error")?;
+        settings.iter().try_for_each(|setting| writeln!(file, "{setting}"))
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// The URL of a database of this server, for the user that may do everything. A new server has
+    /// the database `postgres`.
+    pub fn url(&self, database: &str) -> String {
+        let socket = self.folder.path().display().to_string().replace('/', "%2F");
+        format!("postgres://turnwheel@{socket}/{database}")
+    }
+
+    /// Has only users with a password in, apart from the one of [`url`](Self::url).
+    ///
+    /// # Errors
+    ///
+    /// The file of the server cannot be written.
+    pub fn ask_for_passwords(&self) -> io::Result<()> {
+        let rules = "local all turnwheel trust\nlocal all all scram-sha-256\n";
+        fs::write(self.data().join("pg_hba.conf"), rules)?;
+        self.control(&["reload"])
+    }
+
+    /// Stops the server as a loss of power does.
+    ///
+    /// # Errors
+    ///
+    /// It does not stop.
+    pub fn stop(&self) -> io::Result<()> {
+        self.control(&["-m", "immediate", "-w", "stop"])
+    }
+
+    /// Starts the server again.
+    ///
+    /// # Errors
+    ///
+    /// It does not start.
+    pub fn resume(&self) -> io::Result<()> {
+        let log = self.folder.path().join("log").display().to_string();
+        let started = self.control(&["-w", "-t", "60", "-l", &log, "start"]);
+        started.map_err(|error| {
+            let log = fs::read_to_string(&log).unwrap_or_default();
+            io::Error::new(error.kind(), format!("{error}; the log of the server: {log}"))
+        })
+    }
+
+    fn control(&self, arguments: &[&str]) -> io::Result<()> {
+        let data = self.data();
+        self.program("pg_ctl", |control| control.arg("-D").arg(&data).args(arguments))
+    }
+
+    fn program(
+        &self,
+        name: &str,
+        set: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> io::Result<()> {
+        let program = self.programs.join(name);
+        let mut command = command(program, self.user, self.folder.path());
+        // A file and no pipe: a server that goes on would keep a pipe open.
+        let output = self.folder.path().join("output");
+        let file = fs::File::create(&output)?;
+        let status = set(&mut command)
+            .stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file)
+            .status()?;
+        if status.success() {
+            return Ok(());
+        }
+        let said = fs::read_to_string(&output).unwrap_or_default();
+        Err(io::Error::other(format!("{name} has failed ({status}): {}", said.trim())))
+    }
+}
+
+impl Drop for LocalServer {
+    fn drop(&mut self) {
+        drop(self.watch.stdin.take());
+        let _ended = self.watch.wait();
+    }
+}
+
+fn command(
+    program: impl AsRef<std::ffi::OsStr>,
+    user: Option<(u32, u32)>,
+    folder: &Path,
+) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(folder);
+    if let Some((user, group)) = user {
+        command.uid(user).gid(group);
+    }
+    command
+}
+
+/// The user and group of the server if this process is of root.
+fn server_user() -> io::Result<Option<(u32, u32)>> {
+    use std::os::unix::fs::MetadataExt;
+
+    let is_root = fs::metadata("/proc/self").map(|own| own.uid() == 0).unwrap_or(false);
+    if !is_root {
+        return Ok(None);
+    }
+    let users = fs::read_to_string("/etc/passwd")?;
+    let find = |name: &&str| {
+        let mut parts =
+            users.lines().find(|line| line.split(':').next() == Some(*name))?.split(':');
+        Some((parts.nth(2)?.parse().ok()?, parts.next()?.parse().ok()?))
+    };
+    let found = USERS.iter().find_map(find);
+    found.map(Some).ok_or_else(|| io::Error::other("there is no user postgres and no user nobody"))
+}

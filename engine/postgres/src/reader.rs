@@ -1,0 +1,257 @@
+//! The reading end: a connection of its own, beside the writer.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio_postgres::types::Type;
+use tokio_postgres::Row;
+use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
+use turnwheel_engine::store::aside::{whole_again, ValueId};
+use turnwheel_engine::store::{
+    slot_of, Count, Filter, Loaded, PlanRow, ScheduleRow, Seq, Slots, StoreReader, Worlds, Written,
+};
+use turnwheel_engine::{PlanId, StoreError, Time};
+
+use crate::cell::{cell, count, count_if_any, digest, limit, moment, number, plan, string, text};
+use crate::session::{Session, Shared, Value};
+use crate::{list, reminders, schema, worlds};
+
+/// Entries with their places.
+type Entries = Vec<(Seq, Vec<u8>)>;
+
+/// The head and the snapshot of a plan, then its entries after that: one statement, so that a removal
+/// in between cannot tear them apart.
+const LOAD: &str =
+    "WITH row AS (SELECT head, waits = 'unreadable' AS is_bad FROM tw.plans WHERE id = $1),
+    kept AS (SELECT seq, bytes FROM tw.snapshots WHERE plan = $1 AND EXISTS (SELECT FROM row)),
+    ends AS (SELECT coalesce($2, (SELECT head FROM row)) AS last,
+        coalesce((SELECT seq FROM kept), 0) AS first)
+    SELECT 0 AS part, last, first, (SELECT bytes FROM kept), (SELECT is_bad FROM row) FROM ends
+    UNION ALL SELECT 1, seq, prev, records, NULL FROM tw.journal, ends
+        WHERE plan = $1 AND seq > first AND seq <= last
+    ORDER BY part";
+
+pub(crate) struct Reader {
+    session: Session,
+}
+
+impl Reader {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Result<Self, StoreError> {
+        let mut session = Session::new(Arc::clone(shared));
+        let ready = session.open().and_then(|()| schema::check(&mut session));
+        ready.map_err(|trouble| trouble.told(&shared.settings.name, 0))?;
+        Ok(Self { session })
+    }
+
+    /// The values that entries and snapshots of a plan refer to.
+    fn values(&mut self, plan: PlanId) -> Result<HashMap<ValueId, Vec<u8>>, StoreError> {
+        let sql = "SELECT id, bytes FROM tw.large_values WHERE plan = $1";
+        let rows = self.session.read(sql, &[(&plan.uuid(), Type::UUID)])?;
+        let mut values = HashMap::with_capacity(rows.len());
+        for row in &rows {
+            let id: &[u8] = cell(row, 0)?;
+            if let Ok(id) = ValueId::try_from(id) {
+                values.insert(id, cell(row, 1)?);
+            }
+        }
+        Ok(values)
+    }
+
+    /// Entries with their large values. Most plans have none.
+    fn whole(
+        &mut self,
+        plan: PlanId,
+        entries: Vec<(Seq, Vec<u8>)>,
+    ) -> Result<Vec<(Seq, Vec<u8>)>, StoreError> {
+        let mut known = None;
+        let mut all = Vec::with_capacity(entries.len());
+        for (seq, bytes) in entries {
+            let bytes = whole_again(plan, bytes, |id| {
+                if known.is_none() {
+                    known = Some(self.values(plan)?);
+                }
+                Ok(known.as_ref().and_then(|known| known.get(id)).cloned())
+            })?;
+            all.push((seq, bytes));
+        }
+        Ok(all)
+    }
+
+    fn plans(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<PlanId>, StoreError> {
+        self.session.read(sql, values)?.iter().map(|row| plan(row, 0)).collect()
+    }
+}
+
+/// The entries of a plan from its newest one back to a place, oldest first.
+fn chain(plan: PlanId, rows: &[Row], head: Seq, from: Seq) -> Result<Entries, StoreError> {
+    let mut known = HashMap::with_capacity(rows.len());
+    for row in rows {
+        known.insert(count(row, 1)?, (count(row, 2)?, cell::<Vec<u8>>(row, 3)?));
+    }
+    let (mut entries, mut seq) = (Vec::with_capacity(known.len()), head);
+    while seq > from {
+        let Some((prev, records)) = known.remove(&seq) else {
+            return Err(StoreError::Corrupt(format!("plan {plan}: entry {seq} is missing")));
+        };
+        entries.push((seq, records));
+        seq = prev;
+    }
+    entries.reverse();
+    Ok(entries)
+}
+
+impl StoreReader for Reader {
+    fn load(&mut self, plan: PlanId, head: Option<Seq>) -> Result<Option<Loaded>, StoreError> {
+        let values: [Value<'_>; 2] = [(&plan.uuid(), Type::UUID), (&head.map(number), Type::INT8)];
+        let rows = self.session.read(LOAD, &values)?;
+        let Some((row, rows)) = rows.split_first() else { return Ok(None) };
+        let Some(head) = count_if_any(row, 1)? else { return Ok(None) };
+        let from = count(row, 2)?;
+        let snapshot: Option<Vec<u8>> = cell(row, 3)?;
+        let is_quarantined = cell::<Option<bool>>(row, 4)?.unwrap_or(false);
+        let mut entries = chain(plan, rows, head, from)?;
+        let has_snapshot = snapshot.is_some();
+        entries.splice(0..0, snapshot.map(|bytes| (from, bytes)));
+        let mut entries = self.whole(plan, entries)?;
+        let snapshot = has_snapshot.then(|| entries.remove(0).1);
+        Ok(Some(Loaded { snapshot, entries, head, is_quarantined }))
+    }
+
+    fn history_after(
+        &mut self,
+        plan: PlanId,
+        after: Seq,
+        head: Seq,
+    ) -> Result<Entries, StoreError> {
+        let sql = "SELECT 1, seq, prev, records FROM tw.journal
+            WHERE plan = $1 AND seq > $2 AND seq <= $3";
+        let (id, first, last) = (plan.uuid(), number(after), number(head));
+        let values: [Value<'_>; 3] = [(&id, Type::UUID), (&first, Type::INT8), (&last, Type::INT8)];
+        let rows = self.session.read(sql, &values)?;
+        let entries = chain(plan, &rows, head, after)?;
+        self.whole(plan, entries)
+    }
+
+    fn journal(&mut self, after: Seq, most: usize) -> Result<Vec<Written>, StoreError> {
+        let sql = "SELECT seq, plan, prev, records FROM tw.journal
+            WHERE seq > $1 ORDER BY seq LIMIT $2";
+        let (after, most) = (number(after), limit(most));
+        let rows = self.session.read(sql, &[(&after, Type::INT8), (&most, Type::INT8)])?;
+        let mut all = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let (seq, plan) = (count(row, 0)?, plan(row, 1)?);
+            let records = self.whole(plan, vec![(seq, cell(row, 3)?)])?.remove(0).1;
+            all.push(Written { seq, plan, prev: count(row, 2)?, records });
+        }
+        Ok(all)
+    }
+
+    fn behind(&mut self) -> Result<Vec<(PlanId, Seq)>, StoreError> {
+        let sql = "SELECT plan, max(seq) FROM tw.journal
+            WHERE seq > (SELECT min(projected) FROM tw.writers) GROUP BY plan ORDER BY plan";
+        let rows = self.session.read(sql, &[])?;
+        rows.iter().map(|row| Ok((plan(row, 0)?, count(row, 1)?))).collect()
+    }
+
+    fn busy(&mut self, from: Option<PlanId>, most: usize) -> Result<Vec<PlanId>, StoreError> {
+        let sql = "SELECT id FROM tw.plans WHERE is_busy AND ($1::uuid IS NULL OR id > $1)
+            ORDER BY id LIMIT $2";
+        let (from, most) = (from.map(PlanId::uuid), limit(most));
+        self.plans(sql, &[(&from, Type::UUID), (&most, Type::INT8)])
+    }
+
+    fn wakes(&mut self, until: Time, most: usize) -> Result<Vec<(Time, PlanId)>, StoreError> {
+        let sql = "SELECT wakes_at, id FROM tw.plans
+            WHERE wakes_at IS NOT NULL AND wakes_at <= $1 ORDER BY wakes_at, id LIMIT $2";
+        let (until, most) = (moment(until), limit(most));
+        let rows = self.session.read(sql, &[(&until, Type::INT8), (&most, Type::INT8)])?;
+        rows.iter().map(|row| Ok((Time(count(row, 0)?), plan(row, 1)?))).collect()
+    }
+
+    fn worlds(&mut self) -> Result<Worlds, StoreError> {
+        worlds::all(&mut self.session)
+    }
+
+    fn live(&mut self) -> Result<Slots, StoreError> {
+        // By ranges of the index over states, so that no row is read.
+        let sql = "SELECT id FROM tw.plans WHERE state < 'stopped'
+            UNION ALL SELECT id FROM tw.plans WHERE state > 'stopped'";
+        let mut slots = Slots::default();
+        self.plans(sql, &[])?.into_iter().for_each(|plan| slots.add(slot_of(plan)));
+        Ok(slots)
+    }
+
+    fn locks(&mut self) -> Result<Vec<(String, PlanId)>, StoreError> {
+        let rows = self.session.read("SELECT name, plan FROM tw.locks", &[])?;
+        let locks = rows.iter().map(|row| Ok((string(row, 0)?, plan(row, 1)?)));
+        let mut locks = locks.collect::<Result<Vec<_>, StoreError>>()?;
+        locks.sort_unstable();
+        Ok(locks)
+    }
+
+    fn followers(&mut self) -> Result<Vec<(PlanId, PlanId)>, StoreError> {
+        let sql = "SELECT plan, follower FROM tw.followers ORDER BY plan, follower";
+        let rows = self.session.read(sql, &[])?;
+        rows.iter().map(|row| Ok((plan(row, 0)?, plan(row, 1)?))).collect()
+    }
+
+    fn by_key(&mut self, key: &str) -> Result<Option<PlanId>, StoreError> {
+        let sql = "SELECT plan FROM tw.keys WHERE digest = $1";
+        let plans = self.plans(sql, &[(&digest(&[key]), Type::BYTEA)])?;
+        Ok(plans.first().copied())
+    }
+
+    fn state(&mut self, entity: &str, key: &str) -> Result<Record, StoreError> {
+        let sql = "SELECT bytes, version FROM tw.states WHERE digest = $1";
+        let rows = self.session.read(sql, &[(&digest(&[entity, key]), Type::BYTEA)])?;
+        let Some(row) = rows.first() else { return Ok(Record::default()) };
+        Ok(Record { bytes: cell(row, 0)?, version: count(row, 1)? })
+    }
+
+    fn reminder(&mut self, id: &ReminderId) -> Result<Option<ReminderRow>, StoreError> {
+        reminders::one(&mut self.session, id)
+    }
+
+    fn reminders_of(
+        &mut self,
+        entity: &str,
+        key: &str,
+        most: usize,
+    ) -> Result<Vec<ReminderRow>, StoreError> {
+        reminders::of(&mut self.session, entity, key, most)
+    }
+
+    fn reminders_due(&mut self, range: &DueRange) -> Result<Vec<ReminderRow>, StoreError> {
+        reminders::due(&mut self.session, range)
+    }
+
+    fn list(&mut self, filter: &Filter) -> Result<Vec<PlanRow>, StoreError> {
+        list::list(&mut self.session, filter)
+    }
+
+    fn counts(&mut self) -> Result<Vec<Count>, StoreError> {
+        list::counts(&mut self.session)
+    }
+
+    fn counts_of(&mut self, filter: &Filter) -> Result<Vec<Count>, StoreError> {
+        list::counts_of(&mut self.session, filter)
+    }
+
+    fn schedule(&mut self, name: &str) -> Result<Option<ScheduleRow>, StoreError> {
+        let sql = "SELECT name, version, data FROM tw.schedules WHERE name = $1";
+        let rows = self.session.read(sql, &[(&text(name), Type::TEXT)])?;
+        rows.first().map(schedule).transpose()
+    }
+
+    fn schedules(&mut self, after: &str, most: usize) -> Result<Vec<ScheduleRow>, StoreError> {
+        let sql = "SELECT name, version, data FROM tw.schedules WHERE name > $1
+            ORDER BY name LIMIT $2";
+        let (after, most) = (text(after), limit(most));
+        let rows = self.session.read(sql, &[(&after, Type::TEXT), (&most, Type::INT8)])?;
+        rows.iter().map(schedule).collect()
+    }
+}
+
+fn schedule(row: &Row) -> Result<ScheduleRow, StoreError> {
+    Ok(ScheduleRow { name: string(row, 0)?, version: count(row, 1)?, data: cell(row, 2)? })
+}

@@ -1,0 +1,194 @@
+//! One connection, which is opened again when it is lost. It keeps no state on the server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Row};
+use turnwheel_engine::StoreError;
+
+use crate::driver::Driver;
+use crate::error::{trouble, unconnected, Trouble};
+use crate::settings::Settings;
+use crate::tls::{self, Tls};
+use crate::wait::{pause, wait};
+
+/// A statement without an answer for so long is given up with its connection.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+/// As long as all servers of a URL may take.
+const CONNECT_LIMIT: Duration = Duration::from_secs(30);
+/// Pauses before a read is tried again: a restart of the server is bridged.
+const READ_AGAIN_MS: [u64; 6] = [0, 50, 200, 500, 1_000, 2_000];
+/// Pauses before a transaction that others have stopped is tried again.
+const PASSING_AGAIN_MS: [u64; 6] = [1, 5, 20, 50, 100, 200];
+
+/// PostgreSQL 14.
+const VERSION_MIN: i32 = 140_000;
+
+/// A parameter with its type.
+pub(crate) type Value<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// What the ends of a store share.
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    tls: Tls,
+    driver: Driver,
+}
+
+impl Shared {
+    pub(crate) fn new(settings: Settings) -> Result<Self, StoreError> {
+        let tls = tls::connector(&settings.check)?;
+        Ok(Self { settings, tls, driver: Driver::start()? })
+    }
+
+    /// A statement with the schema of this store in place of `tw`.
+    pub(crate) fn sql(&self, text: &str) -> String {
+        text.replace("tw.", &format!("{}.", self.settings.schema))
+    }
+
+    fn connect(&self) -> Result<Client, Trouble> {
+        let (config, tls) = (self.settings.config.clone(), self.tls.clone());
+        let connecting = async move {
+            let (client, connection) = config.connect(tls.0).await?;
+            tokio::spawn(async move {
+                if let Err(error) = connection.await {
+                    tracing::debug!(%error, "a connection to PostgreSQL has ended");
+                }
+            });
+            Ok::<_, tokio_postgres::Error>(client)
+        };
+        match self.driver.run(connecting, CONNECT_LIMIT) {
+            Some(Ok(client)) => Ok(client),
+            Some(Err(error)) => Err(unconnected(&error)),
+            None => Err(Trouble::Lost(format!("no server answers within {CONNECT_LIMIT:?}"))),
+        }
+    }
+}
+
+/// A connection of a writer or a reader.
+pub(crate) struct Session {
+    pub(crate) shared: Arc<Shared>,
+    client: Option<Client>,
+}
+
+impl Session {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, client: None }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.shared.settings.name
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.client.as_ref().is_some_and(|client| !client.is_closed())
+    }
+
+    /// Opens the connection anew, to a server that can be used.
+    pub(crate) fn open(&mut self) -> Result<(), Trouble> {
+        self.client = None;
+        self.client = Some(self.shared.connect()?);
+        let sql = "SELECT current_setting('server_version_num')::int4, pg_is_in_recovery(), \
+            current_setting('server_encoding'), current_setting('server_version')";
+        let rows = self.ask(sql, &[])?;
+        let Some(row) = rows.first() else { return Err(refuse("the server does not answer")) };
+        let (version, is_standby, encoding, said): (i32, bool, String, String) =
+            (row.get(0), row.get(1), row.get(2), row.get(3));
+        if version < VERSION_MIN {
+            return Err(refuse(&format!(
+                "the server is PostgreSQL {said}, and 14 is the oldest that can be used: upgrade it, or \
+                 name another one"
+            )));
+        }
+        if is_standby {
+            return Err(refuse(
+                "the server is a standby, which takes no writes: name the primary in the URL, or all \
+                 servers with target_session_attrs=read-write",
+            ));
+        }
+        if encoding != "UTF8" {
+            return Err(refuse(&format!(
+                "the database has the encoding {encoding}: make one with ENCODING 'UTF8' TEMPLATE \
+                 template0"
+            )));
+        }
+        Ok(())
+    }
+
+    /// One statement in one round trip: not prepared, so that it may go through a pooler.
+    pub(crate) fn ask(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Trouble> {
+        let Some(client) = self.client.as_ref() else {
+            return Err(Trouble::Lost("it is not open".to_owned()));
+        };
+        let answer = wait(client.query_typed(sql, values), ANSWER_LIMIT);
+        let trouble = match answer {
+            Some(Ok(rows)) => return Ok(rows),
+            Some(Err(error)) => trouble(&error),
+            None => Trouble::Lost(format!("no answer within {ANSWER_LIMIT:?}")),
+        };
+        if matches!(trouble, Trouble::Lost(_)) {
+            self.client = None;
+        }
+        Err(trouble)
+    }
+
+    /// Statements without values.
+    pub(crate) fn run(&mut self, sql: &str) -> Result<(), Trouble> {
+        let Some(client) = self.client.as_ref() else {
+            return Err(Trouble::Lost("it is not open".to_owned()));
+        };
+        match wait(client.batch_execute(sql), ANSWER_LIMIT) {
+            Some(Ok(())) => Ok(()),
+            Some(Err(error)) => {
+                let trouble = trouble(&error);
+                if matches!(trouble, Trouble::Lost(_)) {
+                    self.client = None;
+                }
+                Err(trouble)
+            }
+            None => {
+                self.client = None;
+                Err(Trouble::Lost(format!("no answer within {ANSWER_LIMIT:?}")))
+            }
+        }
+    }
+
+    /// As [`ask`](Self::ask), and again after what passes: a deadlock, for example.
+    pub(crate) fn ask_again(
+        &mut self,
+        sql: &str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, Trouble> {
+        let mut answer = self.ask(sql, values);
+        for again in PASSING_AGAIN_MS {
+            if !matches!(answer, Err(Trouble::Again(_))) {
+                break;
+            }
+            pause(Duration::from_millis(again));
+            answer = self.ask(sql, values);
+        }
+        answer
+    }
+
+    /// Reads, over a new connection if this one is lost.
+    pub(crate) fn read(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
+        let sql = self.shared.sql(sql);
+        let mut answer = Err(Trouble::Lost(String::new()));
+        for again in READ_AGAIN_MS {
+            pause(Duration::from_millis(again));
+            answer = match self.is_open() {
+                true => Ok(()),
+                false => self.open(),
+            }
+            .and_then(|()| self.ask_again(&sql, values));
+            if !matches!(answer, Err(Trouble::Lost(_))) {
+                break;
+            }
+        }
+        answer.map_err(|trouble| trouble.told(self.name(), 0))
+    }
+}
+
+pub(crate) fn refuse(problem: &str) -> Trouble {
+    Trouble::Refused(StoreError::Failed(problem.to_owned()))
+}

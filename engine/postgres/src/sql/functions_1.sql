@@ -1,0 +1,441 @@
+-- Functions of format 1. Each is one transaction by itself, in one round trip. A release that changes
+-- one gives it another name, so that two neighbouring releases run side by side.
+--
+-- TW001: another writer has taken the store for itself. TW002: another connection has taken over this
+-- writer. TW003: another world serves the schedules. TW004: the tables are damaged.
+
+-- Opens a writer. The ones before it are refused from now on if it is alone.
+CREATE FUNCTION tw.open_1(alone boolean, OUT number bigint, OUT last bigint) LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE tw.meta SET value = value + 1 WHERE name = 'writer' RETURNING value INTO number;
+    INSERT INTO tw.writers (number, projected)
+        SELECT open_1.number, coalesce(min(w.projected), 0) FROM tw.writers w;
+    IF alone THEN
+        -- Waits for their commits: each has its row locked.
+        DELETE FROM tw.writers w WHERE w.number < open_1.number;
+        WITH gone AS (DELETE FROM tw.counts c WHERE c.writer < open_1.number RETURNING *)
+        INSERT INTO tw.counts
+            SELECT open_1.number, g.state, g.result, g.waits, sum(g.plans) FROM gone g
+            GROUP BY 2, 3, 4 HAVING sum(g.plans) <> 0;
+    END IF;
+    SELECT CASE WHEN p.is_called THEN p.last_value ELSE 0 END INTO last FROM tw.place p;
+END $$;
+
+-- Gives a writer to a new connection: what is under way on its former one has ended, or is refused.
+CREATE FUNCTION tw.session_1(w bigint, OUT session bigint) LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE tw.writers r SET session = r.session + 1 WHERE r.number = w
+        RETURNING r.session INTO session;
+    IF NOT FOUND THEN PERFORM tw.refuse_1(); END IF;
+END $$;
+
+CREATE FUNCTION tw.refuse_1() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'another writer has taken the store for itself' USING ERRCODE = 'TW001',
+        DETAIL = (SELECT value FROM tw.meta WHERE name = 'writer');
+END $$;
+
+-- The beginning of each write: this writer is there, and no other connection writes for it.
+CREATE FUNCTION tw.enter_1(w bigint, s bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    now_at bigint;
+BEGIN
+    SELECT r.session INTO now_at FROM tw.writers r WHERE r.number = w FOR UPDATE;
+    IF NOT FOUND THEN PERFORM tw.refuse_1(); END IF;
+    IF now_at <> s THEN
+        RAISE EXCEPTION 'another connection has taken over this writer' USING ERRCODE = 'TW002';
+    END IF;
+END $$;
+
+-- The owners and epochs of slots, which stay as they are until the end of the transaction.
+CREATE FUNCTION tw.hold_1(held integer[], OUT owners bigint[], OUT epochs bigint[])
+LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT array_agg(h.owner ORDER BY h.slot), array_agg(h.epoch ORDER BY h.slot)
+        INTO owners, epochs
+        FROM (SELECT slot, owner, epoch FROM tw.slots WHERE slot = ANY (held) ORDER BY slot
+            FOR KEY SHARE) h;
+    IF coalesce(cardinality(epochs), 0) <> cardinality(held) THEN
+        RAISE EXCEPTION 'rows of slots are missing' USING ERRCODE = 'TW004';
+    END IF;
+END $$;
+
+-- Codes: 0 written, 1 key taken, 2 lock taken, 3 moved, 4 changed, 5 conflict, 6 outdated,
+-- 7 unsupported. places are those of the written appends, in their order; the other answers have
+-- an element for each append and then for each change, or are null if everything was written.
+CREATE FUNCTION tw.commit_1(
+    w bigint, s bigint, held integer[],
+    a_plan uuid[], a_at integer[], a_epoch bigint[], a_prev bigint[], a_records bytea[],
+    o_append integer[], o_kind integer[], o_digest bytea[], o_text text[], o_plan uuid[],
+    v_append integer[], v_id bytea[], v_bytes bytea[],
+    c_kind integer[], c_at integer[], c_hold bigint[], c_expected bigint[], c_epoch bigint[],
+    c_digest bytea[], c_of bytea[], c_texts text[], c_bytes bytea[], c_numbers bigint[],
+    OUT codes integer[], OUT places bigint[], OUT numbers bigint[], OUT newer bigint[],
+    OUT plans uuid[], OUT names text[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    owners bigint[];
+    epochs bigint[];
+    count integer := cardinality(a_plan);
+    own uuid;
+    holder uuid;
+    now_append integer := 0;
+    undo_key bytea;
+    undo_locks bytea[];
+    o record;
+    c record;
+    d record;
+    i integer;
+BEGIN
+    PERFORM tw.enter_1(w, s);
+    SELECT h.owners, h.epochs INTO owners, epochs FROM tw.hold_1(held) h;
+    codes := ARRAY[]::integer[];
+    places := ARRAY[]::bigint[];
+    IF count > 0 THEN
+        SELECT array_agg(CASE WHEN epochs[a.at] = a.epoch THEN 0 ELSE 3 END ORDER BY a.ord)
+            INTO codes FROM unnest(a_at, a_epoch) WITH ORDINALITY AS a (at, epoch, ord);
+    END IF;
+    IF cardinality(o_append) > 0 OR cardinality(c_kind) > 0 OR 3 = ANY (codes) THEN
+        i := count + cardinality(c_kind);
+        numbers := array_fill(0::bigint, ARRAY[i]);
+        newer := array_fill(0::bigint, ARRAY[i]);
+        plans := array_fill(NULL::uuid, ARRAY[i]);
+        names := array_fill(NULL::text, ARRAY[i]);
+        FOR i IN 1 .. count LOOP
+            IF codes[i] = 3 THEN
+                numbers[i] := owners[a_at[i]];
+                newer[i] := epochs[a_at[i]];
+            END IF;
+        END LOOP;
+    END IF;
+
+    -- What entries take and give, one by one: 1 key, 2 take, 3 release, 4 follow, 5 unfollow.
+    FOR o IN SELECT * FROM unnest(o_append, o_kind, o_digest, o_text, o_plan)
+        AS u (append, kind, digest, text, plan)
+    LOOP
+        CONTINUE WHEN codes[o.append] <> 0;
+        IF o.append <> now_append THEN
+            now_append := o.append;
+            undo_key := NULL;
+            undo_locks := ARRAY[]::bytea[];
+        END IF;
+        own := a_plan[o.append];
+        IF o.kind = 1 THEN
+            INSERT INTO tw.keys (digest, plan, key) VALUES (o.digest, own, o.text)
+                ON CONFLICT DO NOTHING;
+            IF FOUND THEN
+                undo_key := o.digest;
+            ELSE
+                SELECT k.plan INTO STRICT holder FROM tw.keys k WHERE k.digest = o.digest;
+                codes[o.append] := 1;
+                plans[o.append] := holder;
+            END IF;
+        ELSIF o.kind = 2 THEN
+            INSERT INTO tw.locks (digest, plan, name) VALUES (o.digest, own, o.text)
+                ON CONFLICT DO NOTHING;
+            IF FOUND THEN
+                undo_locks := undo_locks || o.digest;
+            ELSE
+                SELECT l.plan INTO STRICT holder FROM tw.locks l WHERE l.digest = o.digest;
+                IF holder <> own THEN
+                    codes[o.append] := 2;
+                    plans[o.append] := holder;
+                    names[o.append] := o.text;
+                    DELETE FROM tw.keys k WHERE k.digest = undo_key;
+                    DELETE FROM tw.locks l WHERE l.digest = ANY (undo_locks);
+                END IF;
+            END IF;
+        ELSIF o.kind = 3 THEN
+            DELETE FROM tw.locks l WHERE l.digest = o.digest AND l.plan = own;
+        ELSIF o.kind = 4 THEN
+            INSERT INTO tw.followers (plan, follower) VALUES (o.plan, own) ON CONFLICT DO NOTHING;
+        ELSE
+            DELETE FROM tw.followers f WHERE f.plan = o.plan AND f.follower = own;
+        END IF;
+    END LOOP;
+
+    IF count > 0 THEN
+        WITH written AS (
+            INSERT INTO tw.journal (seq, plan, prev, records)
+            SELECT nextval('tw.place'), a.plan, a.prev, a.records FROM (
+                SELECT u.plan, u.prev, u.records FROM unnest(a_plan, a_prev, a_records, codes)
+                    WITH ORDINALITY AS u (plan, prev, records, code, ord)
+                WHERE u.code = 0 ORDER BY u.ord
+            ) a RETURNING seq
+        )
+        SELECT coalesce(array_agg(seq ORDER BY seq), places) INTO places FROM written;
+    END IF;
+    IF cardinality(v_append) > 0 THEN
+        INSERT INTO tw.large_values (plan, id, bytes)
+            SELECT a_plan[v.append], v.id, v.bytes
+            FROM unnest(v_append, v_id, v_bytes) AS v (append, id, bytes)
+            WHERE codes[v.append] = 0 ON CONFLICT DO NOTHING;
+    END IF;
+
+    FOR c IN SELECT * FROM unnest(c_kind, c_at, c_hold, c_expected, c_epoch, c_digest, c_of, c_bytes)
+        WITH ORDINALITY AS u (kind, at, hold, expected, epoch, digest, of_digest, bytes, ord)
+    LOOP
+        i := count + c.ord;
+        IF c.at > 0 AND epochs[c.at] <> c.hold THEN
+            codes[i] := 3;
+            numbers[i] := owners[c.at];
+            newer[i] := epochs[c.at];
+        ELSIF c.kind = 0 THEN
+            codes[i] := 7;
+        ELSE
+            SELECT * INTO d FROM tw.change_1(
+                c.kind, c.expected, c.epoch, c.digest, c.of_digest, c.bytes,
+                c_texts[c.ord * 4 - 3 : c.ord * 4], c_numbers[c.ord * 8 - 7 : c.ord * 8]);
+            codes[i] := d.code;
+            numbers[i] := d.number;
+        END IF;
+    END LOOP;
+END $$;
+
+-- Kinds: 1 state, 2 reminder, 3 reminder removed. Texts: entity, key, name, missed. Numbers:
+-- first_due, delay, period, planned, due, failures, skipped, revision.
+CREATE FUNCTION tw.change_1(
+    kind integer, expected bigint, e bigint, d bytea, d_of bytea, b bytea, t text[], n bigint[],
+    OUT code integer, OUT number bigint
+) LANGUAGE plpgsql AS $$
+DECLARE
+    known_version bigint := 0;
+    newest bigint := 0;
+    is_known boolean;
+BEGIN
+    IF kind = 1 THEN
+        INSERT INTO tw.states (digest, entity, key, bytes, version, epoch)
+            SELECT d, t[1], t[2], b, 1, e WHERE expected = 0 ON CONFLICT DO NOTHING;
+        IF FOUND THEN
+            code := 4;
+            number := 1;
+            RETURN;
+        END IF;
+        SELECT v.version, v.epoch INTO known_version, newest FROM tw.states v WHERE v.digest = d
+            FOR UPDATE;
+        known_version := coalesce(known_version, 0);
+        newest := coalesce(newest, 0);
+    ELSE
+        -- The row of the entity is what its writers wait for.
+        INSERT INTO tw.reminder_epochs (of_digest, epoch) VALUES (d_of, 0) ON CONFLICT DO NOTHING;
+        SELECT r.epoch INTO newest FROM tw.reminder_epochs r WHERE r.of_digest = d_of FOR UPDATE;
+        SELECT coalesce(max(r.version), 0) INTO known_version FROM tw.reminders r WHERE r.digest = d;
+    END IF;
+    IF e < newest THEN
+        code := 6;
+        number := newest;
+        RETURN;
+    END IF;
+    IF known_version <> expected THEN
+        code := 5;
+        number := known_version;
+        RETURN;
+    END IF;
+    code := 4;
+    IF kind = 1 THEN
+        number := expected + 1;
+        UPDATE tw.states v SET bytes = b, version = number, epoch = e WHERE v.digest = d;
+        RETURN;
+    END IF;
+    IF e > newest THEN
+        UPDATE tw.reminder_epochs r SET epoch = e WHERE r.of_digest = d_of;
+    END IF;
+    IF kind = 3 THEN
+        number := expected;
+        DELETE FROM tw.reminders r WHERE r.digest = d;
+        RETURN;
+    END IF;
+    number := nextval('tw.reminder_version');
+    INSERT INTO tw.reminders AS r VALUES (d, d_of, t[1], t[2], t[3], n[1], n[2], n[3], t[4], n[4],
+            n[5], n[6], n[7], CASE WHEN n[8] = 0 THEN number ELSE n[8] END, number)
+        ON CONFLICT (digest) DO UPDATE SET first_due = excluded.first_due, delay = excluded.delay,
+            period = excluded.period, missed = excluded.missed, planned = excluded.planned,
+            due = excluded.due, failures = excluded.failures, skipped = excluded.skipped,
+            revision = excluded.revision, version = excluded.version;
+END $$;
+
+-- Rows of plans that are brought up to date: those under the epoch of their slot.
+CREATE FUNCTION tw.rows_1(
+    w bigint, s bigint, held integer[], mark bigint,
+    r_at integer[], r_epoch bigint[], r_refresh boolean[], r_id uuid[], r_head bigint[],
+    r_state text[], r_result text[], r_label text[], r_action text[], r_by text[], r_labels text[],
+    r_created bigint[], r_started bigint[], r_ended bigint[], r_wakes bigint[], r_busy boolean[],
+    r_caller uuid[], r_step bigint[], r_waits text[], r_waits_for text[], r_seq bigint[],
+    r_snapshot bytea[],
+    l_row integer[], l_name text[], l_value text[],
+    v_row integer[], v_id bytea[], v_bytes bytea[]
+) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    epochs bigint[];
+    kept integer[];
+    relabelled integer[];
+BEGIN
+    PERFORM tw.enter_1(w, s);
+    SELECT h.epochs INTO epochs FROM tw.hold_1(held) h;
+    SELECT array_agg(r.ord) INTO kept
+        FROM unnest(r_at, r_epoch, r_refresh, r_id) WITH ORDINALITY AS r (at, epoch, refresh, id, ord)
+        WHERE epochs[r.at] = r.epoch
+            AND (NOT r.refresh OR EXISTS (SELECT FROM tw.plans p WHERE p.id = r.id));
+    UPDATE tw.writers x SET projected = mark WHERE x.number = w AND x.projected < mark;
+    IF kept IS NULL THEN RETURN; END IF;
+
+    SELECT array_agg(r.ord) INTO relabelled
+        FROM unnest(r_id, r_labels) WITH ORDINALITY AS r (id, labels, ord)
+        LEFT JOIN tw.plans p ON p.id = r.id
+        WHERE r.ord = ANY (kept) AND coalesce(p.labels, '{}') <> r.labels;
+    IF relabelled IS NOT NULL THEN
+        DELETE FROM tw.labels x USING unnest(relabelled) u (i) WHERE x.plan = r_id[u.i];
+        INSERT INTO tw.labels (plan, name, value)
+            SELECT r_id[l.row], l.name, l.value FROM unnest(l_row, l_name, l_value) l (row, name, value)
+            WHERE l.row = ANY (relabelled) ON CONFLICT DO NOTHING;
+    END IF;
+    IF cardinality(v_row) > 0 THEN
+        INSERT INTO tw.large_values (plan, id, bytes)
+            SELECT r_id[v.row], v.id, v.bytes FROM unnest(v_row, v_id, v_bytes) v (row, id, bytes)
+            WHERE v.row = ANY (kept) ON CONFLICT DO NOTHING;
+    END IF;
+    INSERT INTO tw.snapshots AS x (plan, seq, bytes)
+        SELECT r.id, r.seq, r.bytes
+        FROM unnest(r_id, r_seq, r_snapshot) WITH ORDINALITY AS r (id, seq, bytes, ord)
+        WHERE r.seq IS NOT NULL AND r.ord = ANY (kept)
+        ON CONFLICT (plan) DO UPDATE SET seq = excluded.seq, bytes = excluded.bytes;
+    WITH fresh AS (
+        SELECT r.* FROM unnest(r_id, r_head, r_state, r_result, r_label, r_action, r_by, r_labels,
+            r_created, r_started, r_ended, r_wakes, r_busy, r_caller, r_step, r_waits, r_waits_for)
+            WITH ORDINALITY AS r (id, head, state, result, label, action, by, labels, created,
+            started, ended, wakes, busy, caller, step, waits, waits_for, ord)
+        WHERE r.ord = ANY (kept)
+    ), before AS (
+        SELECT p.state, p.result, p.waits FROM fresh JOIN tw.plans p USING (id)
+    ), written AS (
+        INSERT INTO tw.plans AS p (id, head, state, result, label, action, by, labels, created_at,
+            started_at, ended_at, wakes_at, is_busy, caller_plan, caller_step, waits, waits_for)
+        SELECT id, head, state, result, label, action, by, labels, created, started, ended, wakes,
+            busy, caller, step, waits, waits_for FROM fresh
+        ON CONFLICT (id) DO UPDATE SET head = excluded.head, state = excluded.state,
+            result = excluded.result, label = excluded.label, labels = excluded.labels,
+            started_at = excluded.started_at, ended_at = excluded.ended_at,
+            wakes_at = excluded.wakes_at, is_busy = excluded.is_busy, waits = excluded.waits,
+            waits_for = excluded.waits_for
+    ), moved AS (
+        SELECT state, result, waits, 1 AS one FROM fresh
+        UNION ALL SELECT state, result, waits, -1 FROM before
+    )
+    INSERT INTO tw.counts AS x (writer, state, result, waits, plans)
+        SELECT w, state, result, waits, sum(one) FROM moved GROUP BY 2, 3, 4 HAVING sum(one) <> 0
+        ON CONFLICT (writer, state, result, waits) DO UPDATE SET plans = x.plans + excluded.plans;
+END $$;
+
+-- Removes stopped plans with all that is theirs.
+CREATE FUNCTION tw.remove_1(
+    w bigint, s bigint, held integer[], r_id uuid[], r_head bigint[], r_at integer[], r_epoch bigint[]
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    epochs bigint[];
+    gone uuid[];
+BEGIN
+    PERFORM tw.enter_1(w, s);
+    SELECT h.epochs INTO epochs FROM tw.hold_1(held) h;
+    WITH removed AS (
+        DELETE FROM tw.plans p USING unnest(r_id, r_head, r_at, r_epoch) AS r (id, head, at, epoch)
+        WHERE p.id = r.id AND p.head = r.head AND p.state = 'stopped' AND epochs[r.at] = r.epoch
+        RETURNING p.id, p.state, p.result, p.waits
+    ), counted AS (
+        INSERT INTO tw.counts AS x (writer, state, result, waits, plans)
+        SELECT w, state, result, waits, -count(*) FROM removed GROUP BY 2, 3, 4
+        ON CONFLICT (writer, state, result, waits) DO UPDATE SET plans = x.plans + excluded.plans
+    )
+    SELECT coalesce(array_agg(id), ARRAY[]::uuid[]) INTO gone FROM removed;
+    DELETE FROM tw.journal x WHERE x.plan = ANY (gone);
+    DELETE FROM tw.snapshots x WHERE x.plan = ANY (gone);
+    DELETE FROM tw.large_values x WHERE x.plan = ANY (gone);
+    DELETE FROM tw.labels x WHERE x.plan = ANY (gone);
+    DELETE FROM tw.keys x WHERE x.plan = ANY (gone);
+    DELETE FROM tw.states x USING unnest(gone) u (plan)
+        WHERE x.entity = 'turnwheel.of-plan' AND left(x.key, 37) = u.plan::text || '/';
+    RETURN cardinality(gone);
+END $$;
+
+CREATE FUNCTION tw.free_1(w bigint, s bigint, f_digest bytea[], f_plan uuid[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM tw.enter_1(w, s);
+    DELETE FROM tw.locks l USING unnest(f_digest, f_plan) u (digest, plan)
+        WHERE l.digest = u.digest AND l.plan = u.plan;
+END $$;
+
+-- The version that was found for each that was not written; null for the others.
+CREATE FUNCTION tw.schedules_1(
+    w bigint, s bigint, p_name text[], p_from bigint[], p_data bytea[], p_epoch bigint[]
+) RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+    epochs bigint[];
+    found_versions bigint[] := ARRAY[]::bigint[];
+    known bigint;
+    p record;
+BEGIN
+    PERFORM tw.enter_1(w, s);
+    SELECT h.epochs INTO epochs FROM tw.hold_1(ARRAY[0]) h;
+    FOR p IN SELECT * FROM unnest(p_name, p_from, p_data, p_epoch) u (name, version, data, epoch) LOOP
+        IF p.epoch <> epochs[1] THEN
+            RAISE EXCEPTION 'another world serves the schedules' USING ERRCODE = 'TW003',
+                DETAIL = epochs[1];
+        END IF;
+        IF p.version = 0 AND p.data IS NOT NULL THEN
+            INSERT INTO tw.schedules (name, version, data) VALUES (p.name, 1, p.data)
+                ON CONFLICT DO NOTHING;
+            IF FOUND THEN
+                found_versions := found_versions || NULL::bigint;
+                CONTINUE;
+            END IF;
+        END IF;
+        SELECT x.version INTO known FROM tw.schedules x WHERE x.name = p.name FOR UPDATE;
+        known := coalesce(known, 0);
+        IF known <> p.version THEN
+            found_versions := found_versions || known;
+            CONTINUE;
+        END IF;
+        found_versions := found_versions || NULL::bigint;
+        IF p.data IS NULL THEN
+            DELETE FROM tw.schedules x WHERE x.name = p.name;
+        ELSE
+            UPDATE tw.schedules x SET version = known + 1, data = p.data WHERE x.name = p.name;
+        END IF;
+    END LOOP;
+    RETURN found_versions;
+END $$;
+
+-- The version that was found if nothing was written.
+CREATE FUNCTION tw.worlds_1(
+    w bigint, s bigint, p_from bigint, p_gone bigint[], p_number bigint[], p_name text[],
+    p_kind text[], p_since bigint[], p_meta text[], p_claims text[], s_slot integer[],
+    s_owner bigint[]
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    known bigint;
+    changed integer[];
+    wanted bigint[];
+BEGIN
+    PERFORM tw.enter_1(w, s);
+    SELECT m.value INTO known FROM tw.meta m WHERE m.name = 'worlds' FOR UPDATE;
+    IF known <> p_from THEN RETURN known; END IF;
+    DELETE FROM tw.worlds x WHERE x.number = ANY (p_gone);
+    INSERT INTO tw.worlds
+        SELECT * FROM unnest(p_number, p_name, p_kind, p_since, p_meta, p_claims)
+        ON CONFLICT (number) DO UPDATE SET name = excluded.name, kind = excluded.kind,
+            since = excluded.since, meta = excluded.meta, claims = excluded.claims;
+    SELECT array_agg(n.slot ORDER BY n.slot), array_agg(n.owner ORDER BY n.slot) INTO changed, wanted
+        FROM (
+            SELECT x.slot, x.owner AS now_owner, greatest(
+                CASE WHEN x.owner = ANY (p_gone || p_number) THEN 0 ELSE x.owner END,
+                coalesce(max(u.owner), 0)) AS owner
+            FROM tw.slots x LEFT JOIN unnest(s_slot, s_owner) u (slot, owner) ON u.slot = x.slot
+            GROUP BY x.slot
+        ) n WHERE n.owner <> n.now_owner;
+    -- In the order in which commits take them.
+    PERFORM 1 FROM tw.slots x WHERE x.slot = ANY (changed) ORDER BY x.slot FOR UPDATE;
+    UPDATE tw.slots x SET owner = u.owner, epoch = x.epoch + 1
+        FROM unnest(changed, wanted) u (slot, owner) WHERE x.slot = u.slot;
+    UPDATE tw.meta m SET value = p_from + 1 WHERE m.name = 'worlds';
+    RETURN NULL;
+END $$;

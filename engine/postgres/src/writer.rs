@@ -1,0 +1,258 @@
+//! The writing end: a batch is one statement, and so one transaction in one round trip.
+
+use std::sync::Arc;
+
+use tokio_postgres::types::Type;
+use tokio_postgres::Row;
+use turnwheel_engine::store::{
+    slot_of, Batch, Removal, ScheduleWrite, Seq, StoreWriter, Swap, Verdict, Worked, WorldsWrite,
+};
+use turnwheel_engine::{PlanId, StoreError};
+use uuid::Uuid;
+
+use crate::batch::{Appends, Changes, Held};
+use crate::cell::{self, cell, count, digest, epoch, number, text};
+use crate::error::Trouble;
+use crate::rows::Rows;
+use crate::schema;
+use crate::session::{Session, Shared, Value};
+use crate::worlds;
+
+/// Numbers of values of the parts of a commit, after the writer and its connection.
+const COMMIT_VALUES: usize = 24;
+const ROWS_VALUES: usize = 30;
+
+pub(crate) struct Writer {
+    session: Session,
+    epoch: u64,
+    last: Seq,
+    /// Counts the connections of this writer: the server refuses all but the newest.
+    number: i64,
+    commit: String,
+    commit_rows: String,
+    rows: String,
+}
+
+impl Writer {
+    pub(crate) fn new(shared: &Arc<Shared>, alone: bool) -> Result<Self, StoreError> {
+        let mut session = Session::new(Arc::clone(shared));
+        let told = |trouble: Trouble| trouble.told(&shared.settings.name, 0);
+        session.open().map_err(told)?;
+        schema::migrate(&mut session).map_err(told)?;
+        let open = shared.sql("SELECT number, last FROM tw.open_1($1)");
+        let rows = session.ask_again(&open, &[(&alone, Type::BOOL)]).map_err(told)?;
+        let row = one(&rows)?;
+        let (epoch, last) = (count(row, 0)?, count(row, 1)?);
+        let places = |from: usize, values: usize| -> String {
+            (from..from + values).map(|at| format!("${at}")).collect::<Vec<_>>().join(", ")
+        };
+        let commit = format!("tw.commit_1($1, $2, {})", places(3, COMMIT_VALUES));
+        let rows = format!("tw.rows_1($1, $2, {})", places(3, ROWS_VALUES));
+        let more = format!("tw.rows_1($1, $2, {})", places(3 + COMMIT_VALUES, ROWS_VALUES));
+        Ok(Self {
+            epoch,
+            last,
+            number: 0,
+            commit: shared.sql(&format!("SELECT * FROM {commit}")),
+            // The columns are computed after the function of the FROM.
+            commit_rows: shared.sql(&format!("SELECT c.*, {more} FROM {commit} c")),
+            rows: shared.sql(&format!("SELECT {rows}")),
+            session,
+        })
+    }
+
+    fn told(&self, trouble: Trouble) -> StoreError {
+        trouble.told(self.session.name(), self.epoch)
+    }
+
+    /// Has a connection. After a lost one this waits for the end of what was under way on it.
+    fn connected(&mut self) -> Result<(), Trouble> {
+        if self.session.is_open() {
+            return Ok(());
+        }
+        self.session.open()?;
+        let sql = self.session.shared.sql("SELECT session FROM tw.session_1($1)");
+        let own = number(self.epoch);
+        let rows = self.session.ask_again(&sql, &[(&own, Type::INT8)])?;
+        self.number = rows.first().map_or(0, |row| row.get(0));
+        Ok(())
+    }
+
+    /// One statement of this writer.
+    fn write(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
+        let own = number(self.epoch);
+        let rows = self.connected().and_then(|()| {
+            let session = self.number;
+            let mut all: Vec<Value<'_>> = vec![(&own, Type::INT8), (&session, Type::INT8)];
+            all.extend(values.iter().map(|(value, kind)| (*value, kind.clone())));
+            self.session.ask_again(sql, &all)
+        });
+        rows.map_err(|trouble| self.told(trouble))
+    }
+
+    fn write_batch(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
+        let of_appends = batch.appends.iter().map(|append| slot_of(append.plan));
+        let of_changes = batch.changes.iter().filter_map(|change| Some(change.parts().0?.slot));
+        let held = Held::of(of_appends.chain(of_changes));
+        let (appends, changes) =
+            (Appends::of(batch.appends, &held), Changes::of(batch.changes, &held));
+        let mut values: Vec<Value<'_>> = vec![(&held.slots, Type::INT4_ARRAY)];
+        values.extend(appends.values());
+        values.extend(changes.values());
+        if batch.rows.is_empty() {
+            let sql = self.commit.clone();
+            let answer = self.write(&sql, &values)?;
+            return verdicts(one(&answer)?, batch, &mut self.last);
+        }
+        let held_rows = Held::of(batch.rows.iter().map(|write| slot_of(write.row.id)));
+        let (rows, mark) = (Rows::of(batch.rows, &held_rows), number(batch.projected));
+        let mut row_values: Vec<Value<'_>> =
+            vec![(&held_rows.slots, Type::INT4_ARRAY), (&mark, Type::INT8)];
+        row_values.extend(rows.values());
+        if batch.appends.is_empty() && batch.changes.is_empty() {
+            let sql = self.rows.clone();
+            self.write(&sql, &row_values)?;
+            return Ok(Vec::new());
+        }
+        values.append(&mut row_values);
+        let sql = self.commit_rows.clone();
+        let answer = self.write(&sql, &values)?;
+        verdicts(one(&answer)?, batch, &mut self.last)
+    }
+}
+
+fn one(rows: &[Row]) -> Result<&Row, StoreError> {
+    rows.first().ok_or_else(|| StoreError::Corrupt("a function has no answer".to_owned()))
+}
+
+/// Answers of a commit, in the order of its appends and changes.
+fn verdicts(row: &Row, batch: &Batch<'_>, last: &mut Seq) -> Result<Vec<Verdict>, StoreError> {
+    let codes: Vec<i32> = cell(row, 0)?;
+    let places: Vec<i64> = cell(row, 1)?;
+    let numbers: Option<Vec<i64>> = cell(row, 2)?;
+    let newer: Option<Vec<i64>> = cell(row, 3)?;
+    let plans: Option<Vec<Option<Uuid>>> = cell(row, 4)?;
+    let names: Option<Vec<Option<String>>> = cell(row, 5)?;
+    let (numbers, newer) = (numbers.unwrap_or_default(), newer.unwrap_or_default());
+    let (plans, names) = (plans.unwrap_or_default(), names.unwrap_or_default());
+    if codes.len() != batch.appends.len() + batch.changes.len() {
+        return Err(StoreError::Corrupt("a commit has answers for other entries".to_owned()));
+    }
+    let mut places = places.into_iter();
+    let mut verdicts = Vec::with_capacity(codes.len());
+    for (index, code) in codes.into_iter().enumerate() {
+        let unsigned = |list: &[i64]| {
+            let value = list.get(index).copied().unwrap_or_default();
+            u64::try_from(value).map_err(|_| cell::damaged(row, 2, &format!("the value {value}")))
+        };
+        let plan = || {
+            let plan = plans.get(index).copied().flatten().map(PlanId::new);
+            plan.ok_or_else(|| cell::damaged(row, 4, "no plan"))
+        };
+        verdicts.push(match code {
+            0 => {
+                let place = places.next().and_then(|place| u64::try_from(place).ok());
+                let place = place.ok_or_else(|| cell::damaged(row, 1, "too few places"))?;
+                *last = place.max(*last);
+                Verdict::Written(place)
+            }
+            1 => Verdict::KeyTaken(plan()?),
+            2 => {
+                let name = names.get(index).cloned().flatten().unwrap_or_default();
+                Verdict::LockTaken { name: cell::plain(name), holder: plan()? }
+            }
+            3 => Verdict::Moved { owner: unsigned(&numbers)?, epoch: unsigned(&newer)? },
+            4 => Verdict::Changed(unsigned(&numbers)?),
+            5 => Verdict::Conflict { found: unsigned(&numbers)? },
+            6 => Verdict::Outdated { newest: unsigned(&numbers)? },
+            7 => Verdict::Worked(Worked::Unsupported),
+            other => return Err(cell::damaged(row, 0, &format!("the value {other}"))),
+        });
+    }
+    Ok(verdicts)
+}
+
+impl StoreWriter for Writer {
+    fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    fn last(&self) -> Seq {
+        self.last
+    }
+
+    fn remove(&mut self, plans: &[Removal]) -> Result<usize, StoreError> {
+        let held = Held::of(plans.iter().map(|removal| slot_of(removal.plan)));
+        let ids: Vec<Uuid> = plans.iter().map(|removal| removal.plan.uuid()).collect();
+        let heads: Vec<i64> = plans.iter().map(|removal| number(removal.head)).collect();
+        let at: Vec<i32> = plans.iter().map(|it| held.place(slot_of(it.plan))).collect();
+        let epochs: Vec<i64> = plans.iter().map(|removal| epoch(removal.epoch)).collect();
+        let sql = self.session.shared.sql("SELECT tw.remove_1($1, $2, $3, $4, $5, $6, $7)");
+        let values: [Value<'_>; 5] = [
+            (&held.slots, Type::INT4_ARRAY),
+            (&ids, Type::UUID_ARRAY),
+            (&heads, Type::INT8_ARRAY),
+            (&at, Type::INT4_ARRAY),
+            (&epochs, Type::INT8_ARRAY),
+        ];
+        let rows = self.write(&sql, &values)?;
+        Ok(count(one(&rows)?, 0)? as usize)
+    }
+
+    fn free(&mut self, locks: &[(String, PlanId)]) -> Result<(), StoreError> {
+        let digests: Vec<Vec<u8>> = locks.iter().map(|(name, _)| digest(&[name])).collect();
+        let plans: Vec<Uuid> = locks.iter().map(|(_, plan)| plan.uuid()).collect();
+        let sql = self.session.shared.sql("SELECT tw.free_1($1, $2, $3, $4)");
+        let values: [Value<'_>; 2] = [(&digests, Type::BYTEA_ARRAY), (&plans, Type::UUID_ARRAY)];
+        self.write(&sql, &values).map(drop)
+    }
+
+    fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
+        self.write_batch(batch)
+    }
+
+    fn written_after(&mut self, place: Seq) -> Result<Vec<(Seq, PlanId, Seq)>, StoreError> {
+        // A new connection has waited for the end of what was under way.
+        self.connected().map_err(|trouble| self.told(trouble))?;
+        let sql = "SELECT seq, plan, prev FROM tw.journal WHERE seq > $1 ORDER BY seq";
+        let sql = self.session.shared.sql(sql);
+        let rows = self.session.ask_again(&sql, &[(&number(place), Type::INT8)]);
+        let rows = rows.map_err(|trouble| self.told(trouble))?;
+        let written =
+            rows.iter().map(|row| Ok((count(row, 0)?, cell::plan(row, 1)?, count(row, 2)?)));
+        let written = written.collect::<Result<Vec<_>, StoreError>>()?;
+        if let Some((last, _, _)) = written.last() {
+            self.last = self.last.max(*last);
+        }
+        Ok(written)
+    }
+
+    fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
+        let names: Vec<_> = writes.iter().map(|write| text(&write.name)).collect();
+        let from: Vec<i64> = writes.iter().map(|write| number(write.from)).collect();
+        let data: Vec<Option<&[u8]>> = writes.iter().map(|write| write.data.as_deref()).collect();
+        let epochs: Vec<i64> = writes.iter().map(|write| epoch(write.epoch)).collect();
+        let sql = self.session.shared.sql("SELECT tw.schedules_1($1, $2, $3, $4, $5, $6)");
+        let values: [Value<'_>; 4] = [
+            (&names, Type::TEXT_ARRAY),
+            (&from, Type::INT8_ARRAY),
+            (&data, Type::BYTEA_ARRAY),
+            (&epochs, Type::INT8_ARRAY),
+        ];
+        let rows = self.write(&sql, &values)?;
+        let found: Vec<Option<i64>> = cell(one(&rows)?, 0)?;
+        let swap = |found: Option<i64>| match found {
+            None => Swap::Done,
+            Some(version) => Swap::Changed { version: version.unsigned_abs() },
+        };
+        Ok(found.into_iter().map(swap).collect())
+    }
+
+    fn write_worlds(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {
+        let worlds = worlds::Columns::of(write)?;
+        let sql = self.session.shared.sql(worlds::WRITE);
+        let rows = self.write(&sql, &worlds.values())?;
+        let found: Option<i64> = cell(one(&rows)?, 0)?;
+        Ok(found.map_or(Swap::Done, |version| Swap::Changed { version: version.unsigned_abs() }))
+    }
+}
