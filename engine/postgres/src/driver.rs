@@ -31,7 +31,8 @@ impl Driver {
         Ok(Self { handle, _alive: alive })
     }
 
-    /// Runs a future on the thread, and waits for it here. Nothing if it takes longer than the limit.
+    /// Runs a future on the thread, and waits for it here. Nothing if it takes longer than the
+    /// limit.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         future: impl Future<Output = T> + Send + 'static,

@@ -116,8 +116,8 @@ fn refusal(problem: &DbError) -> StoreError {
     StoreError::Failed(match advice(code) {
         Some(advice) => format!("{text}: {advice}"),
         None if missing.contains(code) => format!(
-            "{text}: the schema is no store of Turnwheel, or no world has opened it yet; «turnwheel \
-             store migrate» makes its tables"
+            "{text}: the schema is no store of Turnwheel, or no world has opened it yet; \
+             «turnwheel store migrate» makes its tables"
         ),
         None => format!("{text} (SQLSTATE {})", code.code()),
     })
@@ -143,8 +143,8 @@ fn advice(code: &SqlState) -> Option<&'static str> {
              DATABASE … TO …"
         }
         code if *code == SqlState::TOO_MANY_CONNECTIONS => {
-            "a node takes about four connections: raise max_connections, or put a pooler in between \
-             and add pooler=transaction to the URL"
+            "a node takes about four connections: raise max_connections, or put a pooler in \
+             between and add pooler=transaction to the URL"
         }
         code if *code == SqlState::QUERY_CANCELED => {
             "the statement took longer than statement_timeout of this user or database"
@@ -202,8 +202,8 @@ pub(crate) fn unconnected(error: &Error) -> Trouble {
     }
     if text.contains("certificate") || text.contains("TLS") {
         return Trouble::Refused(StoreError::Failed(format!(
-            "{text}: name the authority of the server's certificate by sslrootcert=FILE in the URL, \
-             or decide by sslmode=prefer that it is not checked"
+            "{text}: name the authority of the server's certificate by sslrootcert=FILE in the \
+             URL, or decide by sslmode=prefer that it is not checked"
         )));
     }
     if text.contains("password") {
@@ -212,7 +212,7 @@ pub(crate) fn unconnected(error: &Error) -> Trouble {
         )));
     }
     Trouble::Lost(format!(
-        "no server is reached: {text}. Check that PostgreSQL runs, the host and the port of the URL, \
-         and listen_addresses in postgresql.conf"
+        "no server is reached: {text}. Check that PostgreSQL runs, the host and the port of the \
+         URL, and listen_addresses in postgresql.conf"
     ))
 }

@@ -9,6 +9,7 @@ mod error;
 mod list;
 #[cfg(unix)]
 mod local;
+mod members;
 mod reader;
 mod reminders;
 mod rows;

@@ -66,7 +66,8 @@ impl Query {
 }
 
 fn query(filter: &Filter) -> Query {
-    // Along the index of a label if one is asked for with its value: that has the ids in their order.
+    // Along the index of a label if one is asked for with its value: that has the ids in their
+    // order.
     let labels = &filter.labels;
     let along = labels.iter().position(|(_, value)| value.is_some());
     let (from, id) = match along {

@@ -16,11 +16,13 @@ const PACKAGES: &str = "/usr/lib/postgresql";
 /// Users that root takes in its place, because PostgreSQL refuses root.
 const USERS: [&str; 2] = ["postgres", "nobody"];
 
-/// Ends the server when the process that has started it has ended in whatever way: its end closes the
+/// Ends the server when the process that has started it has ended in whatever way: its end
+/// closes the
 /// input of this script.
 const WATCH: &str = r#"cat >/dev/null; "$1/pg_ctl" -D "$2/data" -m immediate stop >/dev/null 2>&1"#;
 
-/// A server with a Unix socket in a temporary folder. It ends with this value, and with the process.
+/// A server with a Unix socket in a temporary folder. It ends with this value, and with the
+/// process.
 #[derive(Debug)]
 pub struct LocalServer {
     programs: PathBuf,
@@ -56,8 +58,8 @@ impl LocalServer {
     pub fn start(settings: &[&str]) -> io::Result<Self> {
         let programs = Self::programs().ok_or_else(|| {
             let problem = format!(
-                "PostgreSQL is not installed: install the package postgresql, or name the folder of \
-                 initdb and postgres in {PROGRAMS}"
+                "PostgreSQL is not installed: install the package postgresql, or name the folder \
+                 of initdb and postgres in {PROGRAMS}"
             );
             io::Error::new(io::ErrorKind::NotFound, problem)
         })?;

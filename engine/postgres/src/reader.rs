@@ -19,8 +19,8 @@ use crate::{list, reminders, schema, worlds};
 /// Entries with their places.
 type Entries = Vec<(Seq, Vec<u8>)>;
 
-/// The head and the snapshot of a plan, then its entries after that: one statement, so that a removal
-/// in between cannot tear them apart.
+/// The head and the snapshot of a plan, then its entries after that: one statement, so that no
+/// removal comes in between.
 const LOAD: &str =
     "WITH row AS (SELECT head, waits = 'unreadable' AS is_bad FROM tw.plans WHERE id = $1),
     kept AS (SELECT seq, bytes FROM tw.snapshots WHERE plan = $1 AND EXISTS (SELECT FROM row)),
@@ -161,10 +161,37 @@ impl StoreReader for Reader {
     }
 
     fn wakes(&mut self, until: Time, most: usize) -> Result<Vec<(Time, PlanId)>, StoreError> {
-        let sql = "SELECT wakes_at, id FROM tw.plans
-            WHERE wakes_at IS NOT NULL AND wakes_at <= $1 ORDER BY wakes_at, id LIMIT $2";
+        self.wakes_in(&Slots::all(), until, most)
+    }
+
+    fn behind_in(&mut self, slots: &Slots) -> Result<Vec<(PlanId, Seq)>, StoreError> {
+        let sql = "SELECT plan, last FROM (SELECT plan, max(seq) AS last FROM tw.journal
+                WHERE seq > (SELECT min(projected) FROM tw.writers) GROUP BY plan) AS newest
+            WHERE last > coalesce((SELECT head FROM tw.plans WHERE id = plan), 0) ORDER BY plan";
+        let rows = self.session.read(sql, &[])?;
+        let behind = rows.iter().map(|row| Ok((plan(row, 0)?, count(row, 1)?)));
+        let mut behind = behind.collect::<Result<Vec<_>, StoreError>>()?;
+        behind.retain(|(plan, _)| slots.has(slot_of(*plan)));
+        Ok(behind)
+    }
+
+    /// By the index on slot and time, once for each slot.
+    fn wakes_in(
+        &mut self,
+        slots: &Slots,
+        until: Time,
+        most: usize,
+    ) -> Result<Vec<(Time, PlanId)>, StoreError> {
+        let sql = "SELECT wakes_at, id FROM unnest($1) AS own (slot) CROSS JOIN LATERAL (
+                SELECT wakes_at, id FROM tw.plans WHERE slot = own.slot
+                    AND wakes_at IS NOT NULL AND wakes_at <= $2
+                ORDER BY wakes_at, id LIMIT $3) AS due
+            ORDER BY wakes_at, id LIMIT $3";
+        let slots: Vec<i32> = slots.iter().map(|slot| slot as i32).collect();
         let (until, most) = (moment(until), limit(most));
-        let rows = self.session.read(sql, &[(&until, Type::INT8), (&most, Type::INT8)])?;
+        let values: [Value<'_>; 3] =
+            [(&slots, Type::INT4_ARRAY), (&until, Type::INT8), (&most, Type::INT8)];
+        let rows = self.session.read(sql, &values)?;
         rows.iter().map(|row| Ok((Time(count(row, 0)?), plan(row, 1)?))).collect()
     }
 
@@ -173,11 +200,14 @@ impl StoreReader for Reader {
     }
 
     fn live(&mut self) -> Result<Slots, StoreError> {
-        // By ranges of the index over states, so that no row is read.
-        let sql = "SELECT id FROM tw.plans WHERE state < 'stopped'
-            UNION ALL SELECT id FROM tw.plans WHERE state > 'stopped'";
+        // By ranges of the index over states, which has the ids.
+        let sql =
+            "SELECT DISTINCT (get_byte(uuid_send(id), 14) & 3) << 8 | get_byte(uuid_send(id), 15)
+            FROM tw.plans WHERE state < 'stopped' OR state > 'stopped'";
         let mut slots = Slots::default();
-        self.plans(sql, &[])?.into_iter().for_each(|plan| slots.add(slot_of(plan)));
+        for row in &self.session.read(sql, &[])? {
+            slots.add(cell::<i32>(row, 0)? as usize);
+        }
         Ok(slots)
     }
 

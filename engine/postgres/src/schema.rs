@@ -31,8 +31,8 @@ pub(crate) fn found(session: &mut Session) -> Result<u32, Trouble> {
     let version = rows.first().and_then(|row| row.try_get::<_, i64>(0).ok());
     let Some(version) = version.and_then(|version| u32::try_from(version).ok()) else {
         return Err(Trouble::Refused(StoreError::Failed(format!(
-            "the schema {schema} belongs to another program: name another one by schema=NAME in the \
-             URL"
+            "the schema {schema} belongs to another program: name another one by schema=NAME in \
+             the URL"
         ))));
     };
     if version > VERSION {
@@ -52,8 +52,8 @@ pub(crate) fn check(session: &mut Session) -> Result<(), Trouble> {
              store, and «turnwheel store migrate» does"
         )))),
         found => Err(Trouble::Refused(StoreError::Failed(format!(
-            "the schema {schema} has format {found} and this version works with {VERSION}: «turnwheel \
-             store migrate» brings it up to date"
+            "the schema {schema} has format {found} and this version works with {VERSION}: \
+             «turnwheel store migrate» brings it up to date"
         )))),
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Row};
+use tokio_postgres::{Client, Error, Row};
 use turnwheel_engine::StoreError;
 
 use crate::driver::Driver;
@@ -46,7 +46,7 @@ impl Shared {
         text.replace("tw.", &format!("{}.", self.settings.schema))
     }
 
-    fn connect(&self) -> Result<Client, Trouble> {
+    fn connect(&self, limit: Duration) -> Result<Client, Trouble> {
         let (config, tls) = (self.settings.config.clone(), self.tls.clone());
         let connecting = async move {
             let (client, connection) = config.connect(tls.0).await?;
@@ -57,10 +57,10 @@ impl Shared {
             });
             Ok::<_, tokio_postgres::Error>(client)
         };
-        match self.driver.run(connecting, CONNECT_LIMIT) {
+        match self.driver.run(connecting, limit) {
             Some(Ok(client)) => Ok(client),
             Some(Err(error)) => Err(unconnected(&error)),
-            None => Err(Trouble::Lost(format!("no server answers within {CONNECT_LIMIT:?}"))),
+            None => Err(Trouble::Lost(format!("no server answers within {limit:?}"))),
         }
     }
 }
@@ -69,11 +69,22 @@ impl Shared {
 pub(crate) struct Session {
     pub(crate) shared: Arc<Shared>,
     client: Option<Client>,
+    answer_limit: Duration,
+    connect_limit: Duration,
 }
 
 impl Session {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, client: None }
+        let (answer_limit, connect_limit) = (ANSWER_LIMIT, CONNECT_LIMIT);
+        Self { shared, client: None, answer_limit, connect_limit }
+    }
+
+    /// Gives up sooner than usual.
+    pub(crate) fn limit_to(&mut self, limit: Duration) {
+        // A lease of nothing is for tests.
+        let limit = limit.max(Duration::from_secs(1));
+        self.answer_limit = limit.min(ANSWER_LIMIT);
+        self.connect_limit = limit.min(CONNECT_LIMIT);
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -87,7 +98,7 @@ impl Session {
     /// Opens the connection anew, to a server that can be used.
     pub(crate) fn open(&mut self) -> Result<(), Trouble> {
         self.client = None;
-        self.client = Some(self.shared.connect()?);
+        self.client = Some(self.shared.connect(self.connect_limit)?);
         let sql = "SELECT current_setting('server_version_num')::int4, pg_is_in_recovery(), \
             current_setting('server_encoding'), current_setting('server_version')";
         let rows = self.ask(sql, &[])?;
@@ -96,14 +107,14 @@ impl Session {
             (row.get(0), row.get(1), row.get(2), row.get(3));
         if version < VERSION_MIN {
             return Err(refuse(&format!(
-                "the server is PostgreSQL {said}, and 14 is the oldest that can be used: upgrade it, or \
-                 name another one"
+                "the server is PostgreSQL {said}, and 14 is the oldest that can be used: upgrade \
+                 it, or name another one"
             )));
         }
         if is_standby {
             return Err(refuse(
-                "the server is a standby, which takes no writes: name the primary in the URL, or all \
-                 servers with target_session_attrs=read-write",
+                "the server is a standby, which takes no writes: name the primary in the URL, or \
+                 all servers with target_session_attrs=read-write",
             ));
         }
         if encoding != "UTF8" {
@@ -117,40 +128,28 @@ impl Session {
 
     /// One statement in one round trip: not prepared, so that it may go through a pooler.
     pub(crate) fn ask(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Trouble> {
-        let Some(client) = self.client.as_ref() else {
-            return Err(Trouble::Lost("it is not open".to_owned()));
-        };
-        let answer = wait(client.query_typed(sql, values), ANSWER_LIMIT);
+        let Some(client) = self.client.as_ref() else { return Err(closed()) };
+        let answer = wait(client.query_typed(sql, values), self.answer_limit);
+        self.answered(answer)
+    }
+
+    /// Statements without values.
+    pub(crate) fn run(&mut self, sql: &str) -> Result<(), Trouble> {
+        let Some(client) = self.client.as_ref() else { return Err(closed()) };
+        let answer = wait(client.batch_execute(sql), self.answer_limit);
+        self.answered(answer)
+    }
+
+    fn answered<T>(&mut self, answer: Option<Result<T, Error>>) -> Result<T, Trouble> {
         let trouble = match answer {
-            Some(Ok(rows)) => return Ok(rows),
+            Some(Ok(answer)) => return Ok(answer),
             Some(Err(error)) => trouble(&error),
-            None => Trouble::Lost(format!("no answer within {ANSWER_LIMIT:?}")),
+            None => Trouble::Lost(format!("no answer within {:?}", self.answer_limit)),
         };
         if matches!(trouble, Trouble::Lost(_)) {
             self.client = None;
         }
         Err(trouble)
-    }
-
-    /// Statements without values.
-    pub(crate) fn run(&mut self, sql: &str) -> Result<(), Trouble> {
-        let Some(client) = self.client.as_ref() else {
-            return Err(Trouble::Lost("it is not open".to_owned()));
-        };
-        match wait(client.batch_execute(sql), ANSWER_LIMIT) {
-            Some(Ok(())) => Ok(()),
-            Some(Err(error)) => {
-                let trouble = trouble(&error);
-                if matches!(trouble, Trouble::Lost(_)) {
-                    self.client = None;
-                }
-                Err(trouble)
-            }
-            None => {
-                self.client = None;
-                Err(Trouble::Lost(format!("no answer within {ANSWER_LIMIT:?}")))
-            }
-        }
     }
 
     /// As [`ask`](Self::ask), and again after what passes: a deadlock, for example.
@@ -189,6 +188,10 @@ impl Session {
     }
 }
 
-pub(crate) fn refuse(problem: &str) -> Trouble {
+fn closed() -> Trouble {
+    Trouble::Lost("it is not open".to_owned())
+}
+
+fn refuse(problem: &str) -> Trouble {
     Trouble::Refused(StoreError::Failed(problem.to_owned()))
 }

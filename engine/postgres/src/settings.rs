@@ -31,8 +31,8 @@ const OPTIONS: &str = "-c idle_in_transaction_session_timeout=60000 -c lock_time
 pub(crate) enum Check {
     /// Not at all.
     Nothing,
-    /// It is signed by an authority of this file, or else of the usual files of this system, and names
-    /// the host.
+    /// It names the host and is signed by an authority of this file, or else of the files of this
+    /// system.
     Authority(Option<PathBuf>),
 }
 

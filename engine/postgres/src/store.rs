@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use turnwheel_engine::store::{Store, StoreReader, StoreView, StoreWriter};
+use turnwheel_engine::store::{Members, Store, StoreReader, StoreView, StoreWriter};
 use turnwheel_engine::StoreError;
 
+use crate::members::Heartbeats;
 use crate::reader::Reader;
 use crate::schema;
 use crate::session::{Session, Shared};
@@ -51,7 +52,8 @@ impl PostgresStore {
     ///
     /// # Errors
     ///
-    /// The URL cannot be understood, a file that it names cannot be read, or no thread can be started.
+    /// The URL cannot be understood, a file that it names cannot be read, or no thread can be
+    /// started.
     pub fn new(url: &str) -> Result<Self, StoreError> {
         Ok(Self { shared: Arc::new(Shared::new(Settings::parse(url)?)?) })
     }
@@ -101,6 +103,10 @@ impl Store for PostgresStore {
 
     fn reader(&self) -> Result<Box<dyn StoreReader>, StoreError> {
         Ok(Box::new(Reader::new(&self.shared)?))
+    }
+
+    fn members(&self) -> Result<Option<Box<dyn Members>>, StoreError> {
+        Ok(Some(Box::new(Heartbeats::new(&self.shared))))
     }
 
     fn name(&self) -> String {

@@ -46,8 +46,8 @@ fn roots(file: Option<&Path>) -> Result<RootCertStore, StoreError> {
     let known = SYSTEM_ROOTS.iter().map(PathBuf::from).find(|path| path.is_file());
     let Some(file) = file.map(Path::to_owned).or(known) else {
         return Err(StoreError::Failed(
-            "no file with trusted authorities is found on this system: name one by sslrootcert=FILE \
-             in the URL of the store"
+            "no file with trusted authorities is found on this system: name one by \
+             sslrootcert=FILE in the URL of the store"
                 .to_owned(),
         ));
     };
@@ -69,7 +69,8 @@ fn roots(file: Option<&Path>) -> Result<RootCertStore, StoreError> {
     Ok(roots)
 }
 
-/// Takes every certificate: `sslmode=prefer` encrypts where the server can, and checks nothing, as in
+/// Takes every certificate: `sslmode=prefer` encrypts where the server can, and checks nothing,
+/// as in
 /// libpq.
 #[derive(Debug)]
 struct Unchecked(Arc<CryptoProvider>);

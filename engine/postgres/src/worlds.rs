@@ -10,7 +10,7 @@ use crate::cell::{count, moment, named, number, string, text};
 use crate::session::{Session, Value};
 
 pub(crate) const WRITE: &str =
-    "SELECT tw.worlds_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+    "SELECT tw.worlds_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
 
 /// One statement, so that worlds and slots are of the same moment.
 const READ: &str = "SELECT 0, value, NULL::text, NULL::text, 0::bigint, NULL::text, NULL::text, 0
@@ -19,8 +19,9 @@ const READ: &str = "SELECT 0, value, NULL::text, NULL::text, 0::bigint, NULL::te
     UNION ALL SELECT 2, owner, NULL, NULL, epoch, NULL, NULL, slot FROM tw.slots
     ORDER BY 1, 8, 2";
 
-/// A change as arrays.
+/// A change as arrays; `is_dead` says that the leases of the worlds that go must be over.
 pub(crate) struct Columns<'a> {
+    is_dead: bool,
     from: i64,
     gone: Vec<i64>,
     numbers: Vec<i64>,
@@ -34,7 +35,7 @@ pub(crate) struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    pub(crate) fn of(write: &'a WorldsWrite) -> Result<Self, StoreError> {
+    pub(crate) fn of(write: &'a WorldsWrite, is_dead: bool) -> Result<Self, StoreError> {
         let put = &write.put;
         let claims = put.iter().map(|row| serde_json::to_string(&row.claims));
         let claims = claims.collect::<Result<_, _>>();
@@ -43,6 +44,7 @@ impl<'a> Columns<'a> {
             put.iter().flat_map(|row| row.slots.iter().map(|slot| (slot as i32, row.epoch)));
         let (slots, owners) = slots.map(|(slot, world)| (slot, number(world))).unzip();
         Ok(Self {
+            is_dead,
             from: number(write.from),
             gone: write.gone.iter().copied().map(number).collect(),
             numbers: put.iter().map(|row| number(row.epoch)).collect(),
@@ -56,8 +58,9 @@ impl<'a> Columns<'a> {
         })
     }
 
-    pub(crate) fn values(&self) -> [Value<'_>; 10] {
+    pub(crate) fn values(&self) -> [Value<'_>; 11] {
         [
+            (&self.is_dead, Type::BOOL),
             (&self.from, Type::INT8),
             (&self.gone, Type::INT8_ARRAY),
             (&self.numbers, Type::INT8_ARRAY),

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use tokio_postgres::types::Type;
 use tokio_postgres::Row;
 use turnwheel_engine::store::{
-    slot_of, Batch, Removal, ScheduleWrite, Seq, StoreWriter, Swap, Verdict, Worked, WorldsWrite,
+    slot_of, Append, Batch, Removal, ScheduleWrite, Seq, StoreWriter, Swap, Verdict, Worked,
+    WorldsWrite,
 };
 use turnwheel_engine::{PlanId, StoreError};
 use uuid::Uuid;
 
 use crate::batch::{Appends, Changes, Held};
-use crate::cell::{self, cell, count, digest, epoch, number, text};
+use crate::cell::{self, cell, count, count_if_any, digest, epoch, number, text};
 use crate::error::Trouble;
 use crate::rows::Rows;
 use crate::schema;
@@ -88,6 +89,14 @@ impl Writer {
             self.session.ask_again(sql, &all)
         });
         rows.map_err(|trouble| self.told(trouble))
+    }
+
+    fn swap_worlds(&mut self, write: &WorldsWrite, is_dead: bool) -> Result<Swap, StoreError> {
+        let worlds = worlds::Columns::of(write, is_dead)?;
+        let sql = self.session.shared.sql(worlds::WRITE);
+        let rows = self.write(&sql, &worlds.values())?;
+        let found: Option<i64> = cell(one(&rows)?, 0)?;
+        Ok(found.map_or(Swap::Done, |version| Swap::Changed { version: version.unsigned_abs() }))
     }
 
     fn write_batch(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
@@ -227,6 +236,30 @@ impl StoreWriter for Writer {
         Ok(written)
     }
 
+    fn written(&mut self, entries: &[&Append], place: Seq) -> Result<Vec<Option<Seq>>, StoreError> {
+        self.connected().map_err(|trouble| self.told(trouble))?;
+        let plans: Vec<Uuid> = entries.iter().map(|entry| entry.plan.uuid()).collect();
+        let prevs: Vec<i64> = entries.iter().map(|entry| number(entry.prev)).collect();
+        let epochs: Vec<i64> = entries.iter().map(|it| epoch(it.epoch)).collect();
+        let sql = self.session.shared.sql(
+            "SELECT (SELECT min(j.seq) FROM tw.journal j WHERE j.plan = e.plan AND j.seq > $4
+                AND j.prev = e.prev AND j.epoch = e.epoch)
+             FROM unnest($1, $2, $3) WITH ORDINALITY AS e (plan, prev, epoch, ord) ORDER BY e.ord",
+        );
+        let place = number(place);
+        let values: [Value<'_>; 4] = [
+            (&plans, Type::UUID_ARRAY),
+            (&prevs, Type::INT8_ARRAY),
+            (&epochs, Type::INT8_ARRAY),
+            (&place, Type::INT8),
+        ];
+        let rows = self.session.ask_again(&sql, &values).map_err(|trouble| self.told(trouble))?;
+        let found: Result<Vec<_>, _> = rows.iter().map(|row| count_if_any(row, 0)).collect();
+        let found = found?;
+        self.last = found.iter().flatten().fold(self.last, |last, seq| last.max(*seq));
+        Ok(found)
+    }
+
     fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
         let names: Vec<_> = writes.iter().map(|write| text(&write.name)).collect();
         let from: Vec<i64> = writes.iter().map(|write| number(write.from)).collect();
@@ -249,10 +282,10 @@ impl StoreWriter for Writer {
     }
 
     fn write_worlds(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {
-        let worlds = worlds::Columns::of(write)?;
-        let sql = self.session.shared.sql(worlds::WRITE);
-        let rows = self.write(&sql, &worlds.values())?;
-        let found: Option<i64> = cell(one(&rows)?, 0)?;
-        Ok(found.map_or(Swap::Done, |version| Swap::Changed { version: version.unsigned_abs() }))
+        self.swap_worlds(write, false)
+    }
+
+    fn declare_dead(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {
+        self.swap_worlds(write, true)
     }
 }

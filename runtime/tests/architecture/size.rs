@@ -16,6 +16,7 @@ const CRATES: &[(&str, usize)] = &[
     ("actors/testkit/src", 0),
     ("engine/macros/src", 0),
     ("engine/src", 268),
+    ("engine/postgres/src", 0),
     ("engine/sqlite/src", 19),
     ("engine/testkit/src", 27),
     ("engine/flow/src", 82),

@@ -4,13 +4,32 @@
 -- TW001: another writer has taken the store for itself. TW002: another connection has taken over this
 -- writer. TW003: another world serves the schedules. TW004: the tables are damaged.
 
+-- Raises the marks of writers to the last place before which every entry is in its row. A row that is
+-- locked has no commit under way, and later commits of its writer have later places.
+CREATE FUNCTION tw.tidy_1() RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    x record;
+    reached bigint;
+BEGIN
+    FOR x IN SELECT r.number, r.projected FROM tw.writers r ORDER BY r.number FOR UPDATE LOOP
+        SELECT coalesce(min(j.seq) - 1, (SELECT coalesce(max(e.seq), 0) FROM tw.journal e))
+            INTO reached
+            FROM tw.journal j LEFT JOIN tw.plans p ON p.id = j.plan
+            WHERE j.seq > x.projected AND (p.head IS NULL OR p.head < j.seq);
+        UPDATE tw.writers r SET projected = reached
+            WHERE r.number = x.number AND r.projected < reached;
+    END LOOP;
+END $$;
+
 -- Opens a writer. The ones before it are refused from now on if it is alone.
 CREATE FUNCTION tw.open_1(alone boolean, OUT number bigint, OUT last bigint) LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE tw.meta SET value = value + 1 WHERE name = 'writer' RETURNING value INTO number;
     INSERT INTO tw.writers (number, projected)
         SELECT open_1.number, coalesce(min(w.projected), 0) FROM tw.writers w;
-    IF alone THEN
+    IF NOT alone THEN
+        PERFORM tw.tidy_1();
+    ELSE
         -- Waits for their commits: each has its row locked.
         DELETE FROM tw.writers w WHERE w.number < open_1.number;
         WITH gone AS (DELETE FROM tw.counts c WHERE c.writer < open_1.number RETURNING *)
@@ -156,10 +175,10 @@ BEGIN
 
     IF count > 0 THEN
         WITH written AS (
-            INSERT INTO tw.journal (seq, plan, prev, records)
-            SELECT nextval('tw.place'), a.plan, a.prev, a.records FROM (
-                SELECT u.plan, u.prev, u.records FROM unnest(a_plan, a_prev, a_records, codes)
-                    WITH ORDINALITY AS u (plan, prev, records, code, ord)
+            INSERT INTO tw.journal (seq, plan, prev, epoch, records)
+            SELECT nextval('tw.place'), a.plan, a.prev, a.epoch, a.records FROM (
+                SELECT u.* FROM unnest(a_plan, a_prev, a_epoch, a_records, codes)
+                    WITH ORDINALITY AS u (plan, prev, epoch, records, code, ord)
                 WHERE u.code = 0 ORDER BY u.ord
             ) a RETURNING seq
         )
@@ -405,9 +424,28 @@ BEGIN
     RETURN found_versions;
 END $$;
 
--- The version that was found if nothing was written.
+-- Renews leases by the clock of the database. A registered world without a lease gets one.
+CREATE FUNCTION tw.beat_1(b_world bigint[], lease_us bigint, OUT version bigint, OUT lapsed bigint[])
+LANGUAGE plpgsql AS $$
+DECLARE
+    now_at timestamptz := clock_timestamp();
+BEGIN
+    INSERT INTO tw.leases AS l (world, ends)
+        SELECT x.number, now_at + lease_us * interval '1 microsecond' FROM tw.worlds x
+        WHERE x.number = ANY (b_world)
+            OR NOT EXISTS (SELECT FROM tw.leases o WHERE o.world = x.number)
+        ORDER BY x.number
+        ON CONFLICT (world) DO UPDATE SET ends = excluded.ends WHERE l.world = ANY (b_world);
+    DELETE FROM tw.leases l WHERE NOT EXISTS (SELECT FROM tw.worlds x WHERE x.number = l.world);
+    SELECT m.value INTO version FROM tw.meta m WHERE m.name = 'worlds';
+    SELECT coalesce(array_agg(l.world ORDER BY l.world), ARRAY[]::bigint[]) INTO lapsed
+        FROM tw.leases l WHERE l.ends <= now_at;
+END $$;
+
+-- The version that was found if nothing was written. With is_dead only if the leases of all worlds
+-- that go are over.
 CREATE FUNCTION tw.worlds_1(
-    w bigint, s bigint, p_from bigint, p_gone bigint[], p_number bigint[], p_name text[],
+    w bigint, s bigint, is_dead boolean, p_from bigint, p_gone bigint[], p_number bigint[], p_name text[],
     p_kind text[], p_since bigint[], p_meta text[], p_claims text[], s_slot integer[],
     s_owner bigint[]
 ) RETURNS bigint LANGUAGE plpgsql AS $$
@@ -419,6 +457,15 @@ BEGIN
     PERFORM tw.enter_1(w, s);
     SELECT m.value INTO known FROM tw.meta m WHERE m.name = 'worlds' FOR UPDATE;
     IF known <> p_from THEN RETURN known; END IF;
+    IF is_dead THEN
+        -- A heartbeat that comes now waits, and finds its world gone.
+        PERFORM 1 FROM tw.leases l WHERE l.world = ANY (p_gone) ORDER BY l.world FOR UPDATE;
+        IF EXISTS (
+            SELECT FROM unnest(p_gone) g (world) LEFT JOIN tw.leases l ON l.world = g.world
+            WHERE l.ends IS NULL OR l.ends > clock_timestamp()
+        ) THEN RETURN known; END IF;
+        DELETE FROM tw.leases l WHERE l.world = ANY (p_gone);
+    END IF;
     DELETE FROM tw.worlds x WHERE x.number = ANY (p_gone);
     INSERT INTO tw.worlds
         SELECT * FROM unnest(p_number, p_name, p_kind, p_since, p_meta, p_claims)

@@ -23,6 +23,9 @@ CREATE TABLE tw.worlds (
     claims text NOT NULL
 );
 
+-- Renewed once a quarter of a lease by each node: no commit of a plan reads or locks them.
+CREATE TABLE tw.leases (world bigint PRIMARY KEY, ends timestamptz NOT NULL) WITH (fillfactor = 10);
+
 -- Written at every commit that brings rows up to date: updates stay in their page.
 CREATE TABLE tw.writers (
     number bigint PRIMARY KEY,
@@ -35,6 +38,7 @@ CREATE TABLE tw.journal (
     seq bigint PRIMARY KEY,
     plan uuid NOT NULL,
     prev bigint NOT NULL,
+    epoch bigint NOT NULL,
     records bytea NOT NULL
 ) WITH (autovacuum_vacuum_insert_scale_factor = 0.05);
 CREATE INDEX journal_plan ON tw.journal (plan, seq);
@@ -56,10 +60,13 @@ CREATE TABLE tw.plans (
     caller_plan uuid,
     caller_step bigint,
     waits text NOT NULL,
-    waits_for text NOT NULL
+    waits_for text NOT NULL,
+    -- The last ten bits of the id.
+    slot integer GENERATED ALWAYS AS (
+        (get_byte(uuid_send(id), 14) & 3) << 8 | get_byte(uuid_send(id), 15)) STORED
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX plans_busy ON tw.plans (id) WHERE is_busy;
-CREATE INDEX plans_wake ON tw.plans (wakes_at, id) WHERE wakes_at IS NOT NULL;
+CREATE INDEX plans_wake ON tw.plans (slot, wakes_at, id) WHERE wakes_at IS NOT NULL;
 CREATE INDEX plans_state ON tw.plans (state, id);
 CREATE INDEX plans_caller ON tw.plans (caller_plan, id) WHERE caller_plan IS NOT NULL;
 
