@@ -1,0 +1,157 @@
+//! The action of a run: its plan calls an executor once, and keeps the output.
+
+use serde::{Deserialize, Serialize};
+use turnwheel_engine::{
+    Action, ActionError, Cause, Concurrency, Next, OnInterrupt, Plan, PlanResult, PlanView, Rescue,
+    Run, Runs, StepContext, Time, WorldBuilder,
+};
+
+use crate::decide::Ended;
+use crate::executor::{Call, Done, Executors, Verdict, Work};
+use crate::launch::RunState;
+
+/// Kinds of errors of a run.
+const FAILED: &str = "failed";
+const CANCELLED: &str = "cancelled";
+
+/// Result of a run, as its plan keeps it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    pub(crate) started_at: Option<Time>,
+    pub(crate) done: Option<Done>,
+}
+
+/// The action of a run.
+#[derive(Debug)]
+pub(crate) struct RunJob {
+    executors: Executors,
+}
+
+/// Jobs for a world that is described.
+pub trait WithJobs {
+    /// Lets the world run jobs with these executors.
+    #[must_use]
+    fn jobs(self, executors: &Executors) -> Self;
+}
+
+impl WithJobs for WorldBuilder {
+    fn jobs(self, executors: &Executors) -> Self {
+        self.action(RunJob { executors: executors.clone() })
+    }
+}
+
+impl Action for RunJob {
+    const NAME: &'static str = "job.run";
+    type Input = Work;
+    type Output = Kept;
+    type Phases = Runs;
+
+    fn concurrency(&self) -> Concurrency<Work> {
+        Concurrency::keyed(1, |work| match work.concurrency_key.as_str() {
+            "" => format!("run {}", work.key),
+            key => format!("job {key}"),
+        })
+    }
+
+    fn rescue(&self, _error: &ActionError) -> Rescue {
+        Rescue::Fail
+    }
+
+    fn on_interrupt(&self) -> OnInterrupt {
+        OnInterrupt::Fail
+    }
+
+    fn is_cancellable(&self) -> bool {
+        true
+    }
+
+    fn takes_events(&self) -> bool {
+        false
+    }
+}
+
+impl Run for RunJob {
+    fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        let is_again = step.output.started_at.is_some();
+        let now = step.now();
+        step.output.started_at.get_or_insert(now);
+        let is_ending = matches!(step.cause(), Cause::Cancel { .. });
+        let verdict = match self.executors.find(&step.input.executor) {
+            Err(problem) => Verdict::Done(Done::failure(problem, "")),
+            Ok(executor) => {
+                let is_cancelled = || is_ending || step.is_cancelled();
+                let call = Call { is_again, is_cancelled: &is_cancelled };
+                executor.execute(&step.input, &call)
+            }
+        };
+        let mut done = match verdict {
+            Verdict::Done(done) => done,
+            Verdict::Later(_) if is_ending => Done::failure("it was cancelled", ""),
+            Verdict::Later(pause) => {
+                step.event_after(pause, &())?;
+                return Ok(step.wait_for_event("the executor goes on elsewhere"));
+            }
+        };
+        keep_end(&mut done, step.input.output_max);
+        let (is_success, reason) = (done.is_success, done.reason.clone());
+        step.output.done = Some(done);
+        match is_success {
+            true => Ok(Next::Done),
+            false => {
+                let is_cancelled = is_ending || step.is_cancelled();
+                let kind = if is_cancelled { CANCELLED } else { FAILED };
+                Err(ActionError::new(kind, reason).and_final())
+            }
+        }
+    }
+}
+
+/// Cuts an output to its last bytes.
+fn keep_end(done: &mut Done, max: u64) {
+    let max = usize::try_from(max).unwrap_or(usize::MAX);
+    if done.output.len() <= max {
+        return;
+    }
+    let mut from = done.output.len() - max;
+    while !done.output.is_char_boundary(from) {
+        from += 1;
+    }
+    done.output.drain(..from);
+}
+
+/// What became of a run, as its plan says.
+pub(crate) fn ended(view: &PlanView) -> Ended {
+    let kept = view.output::<RunJob>().unwrap_or_default();
+    let result = view.result();
+    let is_cancelled = result == PlanResult::Cancelled
+        || view.errors().first().is_some_and(|error| error.kind == CANCELLED);
+    let (state, reason) = match (&kept.done, result) {
+        (Some(done), _) if done.is_success => (RunState::Succeeded, String::new()),
+        _ if is_cancelled => (RunState::Cancelled, String::new()),
+        (Some(done), _) => (RunState::Failed, done.reason.clone()),
+        (None, PlanResult::Error) => (RunState::Unknown, problem(view)),
+        (None, _) => (RunState::Unknown, format!("its plan ended as «{}»", result.name())),
+    };
+    let done = kept.done.unwrap_or_default();
+    Ended {
+        state,
+        reason,
+        started_at: kept.started_at.or(view.started_at),
+        output_bytes: done.output_bytes,
+        is_cut: done.output_bytes > done.output.len() as u64,
+    }
+}
+
+/// The whole output that a run has kept.
+pub(crate) fn output(view: &PlanView) -> String {
+    view.output::<RunJob>()
+        .ok()
+        .and_then(|kept| kept.done)
+        .map_or(String::new(), |done| done.output)
+}
+
+fn problem(plan: &Plan) -> String {
+    let errors = plan.errors();
+    let text = errors.first().map(|error| error.message.clone());
+    text.unwrap_or_else(|| "its plan failed without a reason".to_owned())
+}

@@ -1,0 +1,198 @@
+//! What follows for a job from the time and from the ends of its runs. Pure: it changes the record,
+//! and lists the effects for when that is durable.
+
+mod dependants;
+mod due;
+mod runs;
+
+use turnwheel_engine::{PlanId, Time};
+
+use crate::error::JobError;
+use crate::launch::{Cause, Launch, LaunchState, Root, Run, RunState};
+use crate::limits::{ACTIVE_MAX, REASON_BYTES_MAX};
+use crate::node::Node;
+use crate::record::{End, Record, Report};
+use crate::schedule::Schedule;
+use crate::spec::Overlap;
+
+pub(crate) use due::{due_of, next_of};
+pub(crate) use runs::Ended;
+
+/// What is done when a decision is durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Begin the plan of a run.
+    Start { launch: u64, run: usize },
+    /// End the plan of a run.
+    Cancel { launch: u64, run: usize, plan: PlanId },
+    /// Tell the dependants what is in the outbox.
+    Report,
+    /// Remove the job: it was for one success.
+    Remove,
+}
+
+/// A job that decides at a moment.
+pub(crate) struct Turn<'a> {
+    pub(crate) record: &'a mut Record,
+    /// Its schedule; none if it has none, or none that can be understood.
+    pub(crate) schedule: Option<&'a Schedule>,
+    pub(crate) node: &'a Node,
+    pub(crate) now: Time,
+    pub(crate) has_dependants: bool,
+    pub(crate) effects: Vec<Effect>,
+}
+
+/// Why a launch is refused, in words for its row.
+fn cut(text: &str) -> String {
+    let mut end = text.len().min(REASON_BYTES_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}
+
+impl Turn<'_> {
+    /// Decides all that is due. Returns when to decide again.
+    pub(crate) fn advance(&mut self) -> Option<Time> {
+        let next = self.take_due();
+        self.release();
+        let retry = self.start_waiting();
+        let deadline = self.end_late();
+        [next, retry, deadline].into_iter().flatten().min()
+    }
+
+    /// Launches by hand.
+    pub(crate) fn by_hand(&mut self, by: &str, is_forced: bool) -> Result<u64, JobError> {
+        let launch = self.new_launch(self.now, Cause::Manual { by: by.to_owned() }, None);
+        let id = launch.id;
+        if is_forced {
+            self.begin(launch);
+            return Ok(id);
+        }
+        self.admit(launch);
+        let refused = self.record.ended.back().filter(|last| last.id == id);
+        match refused.filter(|last| last.state == LaunchState::Skipped) {
+            Some(last) => Err(JobError::Overlaps {
+                job: self.record.spec.name.clone(),
+                problem: last.reason.clone(),
+            }),
+            None => Ok(id),
+        }
+    }
+
+    fn new_launch(&mut self, planned: Time, cause: Cause, root: Option<Root>) -> Launch {
+        let id = self.record.next_launch;
+        self.record.next_launch += 1;
+        Launch {
+            id,
+            planned,
+            decided: self.now,
+            cause,
+            state: LaunchState::Queued,
+            reason: String::new(),
+            times: 1,
+            until: None,
+            ended_at: None,
+            cancelled_by: None,
+            root,
+            runs: Vec::new(),
+        }
+    }
+
+    /// Begins, queues or skips a launch, by the overlap policy.
+    fn admit(&mut self, launch: Launch) {
+        let busy = self.record.active.iter().find(|other| other.is_under_way());
+        let busy = busy.map(|other| (other.id, other.planned));
+        let queued = self.record.active.iter().filter(|l| l.state == LaunchState::Queued).count();
+        if self.record.active.len() >= ACTIVE_MAX {
+            let why = format!("{ACTIVE_MAX} launches of the job are under way or wait");
+            return self.leave_out(launch, LaunchState::Skipped, &why);
+        }
+        // Missed times are made up for one after the other unless the job allows overlaps.
+        let is_made_up = launch.cause == Cause::CatchUp;
+        match (self.record.spec.overlap, busy) {
+            (Overlap::Allow, _) => self.begin(launch),
+            (_, None) if queued == 0 => self.begin(launch),
+            (Overlap::Forbid, Some((id, planned))) if !is_made_up => {
+                let why = format!("launch {id} of {planned} is under way");
+                self.leave_out(launch, LaunchState::Skipped, &why);
+            }
+            (Overlap::QueueOne, _) if queued > 0 && !is_made_up => {
+                let why = "one launch waits for its turn already";
+                self.leave_out(launch, LaunchState::Skipped, why);
+            }
+            (Overlap::Replace, _) => {
+                let why = format!("launch {} of {} replaces it", launch.id, launch.planned);
+                self.end_all(&why);
+                self.queue(launch);
+            }
+            _ => self.queue(launch),
+        }
+    }
+
+    fn queue(&mut self, launch: Launch) {
+        self.record.active.push(launch);
+        self.release();
+    }
+
+    /// Begins the first queued launch if nothing is in its way.
+    pub(crate) fn release(&mut self) {
+        let is_busy = self.record.active.iter().any(Launch::is_under_way);
+        if is_busy && self.record.spec.overlap != Overlap::Allow {
+            return;
+        }
+        let queued = self.record.active.iter().position(|l| l.state == LaunchState::Queued);
+        let Some(place) = queued else { return };
+        let launch = self.record.active.remove(place);
+        match self.too_late(launch.planned).filter(|_| launch.is_scheduled()) {
+            Some(why) => {
+                self.leave_out(launch, LaunchState::Missed, &why);
+                self.release();
+            }
+            None => self.begin(launch),
+        }
+    }
+
+    /// Begins a launch: one run for each targeted node, or a failure that says why there is none.
+    fn begin(&mut self, mut launch: Launch) {
+        if let Err(problem) = self.node.matches(&self.record.spec.targets) {
+            self.record.counts.error += 1;
+            self.record.last_error = Some(self.now);
+            return self.leave_out(launch, LaunchState::Failed, &problem);
+        }
+        launch.state = LaunchState::Running;
+        launch.runs.push(Run::new(&self.node.name, 1, RunState::Running));
+        self.effects.push(Effect::Start { launch: launch.id, run: 0 });
+        self.record.active.push(launch);
+    }
+
+    /// Ends a launch that did not run.
+    fn leave_out(&mut self, mut launch: Launch, state: LaunchState, why: &str) {
+        (launch.state, launch.reason) = (state, cut(why));
+        match state {
+            LaunchState::Skipped => self.record.counts.skipped += 1,
+            LaunchState::Missed => self.record.counts.missed += launch.times,
+            _ => {}
+        }
+        let end = if state == LaunchState::Failed { End::Failure } else { End::Skipped };
+        if state == LaunchState::Failed {
+            self.record.status = Some(state);
+        }
+        // A chain that ends here is told only to those that may wait for others as well.
+        let is_told = launch.root.is_some() || end == End::Failure;
+        self.close(launch, is_told.then_some(end));
+    }
+
+    /// Moves a launch to the ended ones, and has its dependants told.
+    fn close(&mut self, mut launch: Launch, end: Option<End>) {
+        launch.ended_at = Some(self.now);
+        if let Some(end) = end.filter(|_| self.has_dependants) {
+            let own = Root { job: self.record.spec.name.clone(), launch: launch.id };
+            let root = launch.root.clone().unwrap_or(own);
+            let job = self.record.spec.name.clone();
+            self.record.outbox.push(Report { job, launch: launch.id, end, root });
+            self.effects.push(Effect::Report);
+        }
+        self.record.ended.push_back(launch);
+    }
+}

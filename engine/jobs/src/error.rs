@@ -1,0 +1,98 @@
+//! Errors of requests about jobs.
+
+/// Why a request about a job was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JobError {
+    /// There is no such job.
+    #[error("there is no job «{0}»")]
+    Unknown(String),
+    /// A job has no such launch or run.
+    #[error(
+        "the job «{job}» has no launch {launch}: turnwheel job history {job} lists those kept"
+    )]
+    UnknownLaunch {
+        /// The job.
+        job: String,
+        /// The launch or run.
+        launch: String,
+    },
+    /// A parent does not exist.
+    #[error("the job «{job}» is to run after «{parent}», and there is no such job: add it first")]
+    UnknownParent {
+        /// The job.
+        job: String,
+        /// The missing parent.
+        parent: String,
+    },
+    /// A setting is wrong.
+    #[error("job «{job}», {setting}: {problem}")]
+    Setting {
+        /// The job.
+        job: String,
+        /// The setting.
+        setting: &'static str,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+    /// Jobs would run after themselves.
+    #[error("job «{job}», after: the jobs would wait for each other: {cycle}")]
+    Cycle {
+        /// The job.
+        job: String,
+        /// The names along the cycle.
+        cycle: String,
+    },
+    /// Another edit came first.
+    #[error(
+        "the job «{job}» was changed meanwhile: its revision is {found}, not {expected}; read it \
+         again and repeat the edit"
+    )]
+    Changed {
+        /// The job.
+        job: String,
+        /// The revision of the edit.
+        expected: u64,
+        /// The revision now.
+        found: u64,
+    },
+    /// Other jobs run after it.
+    #[error(
+        "the job «{job}» has dependants: remove {children} first, or let them run after others"
+    )]
+    HasDependants {
+        /// The job.
+        job: String,
+        /// Their names.
+        children: String,
+    },
+    /// The overlap policy refuses a launch by hand.
+    #[error("the job «{job}» is not launched: {problem}; force it to launch all the same")]
+    Overlaps {
+        /// The job.
+        job: String,
+        /// What is under way.
+        problem: String,
+    },
+    /// Changes of jobs are paused.
+    #[error("changes of jobs are paused by {by}: unpause them first")]
+    Paused {
+        /// Who has paused them.
+        by: String,
+    },
+    /// There is no room for more.
+    #[error("there are {0} jobs, which is the limit: remove some")]
+    TooMany(usize),
+    /// Only a server launches jobs.
+    #[error("nothing launches jobs in this process: start turnwheel serve over the store")]
+    AtRest,
+    /// The store failed, or the jobs have ended.
+    #[error("jobs: {0}")]
+    Failed(String),
+}
+
+impl JobError {
+    pub(crate) fn setting(job: &str, setting: &'static str, problem: impl Into<String>) -> Self {
+        Self::Setting { job: job.to_owned(), setting, problem: problem.into() }
+    }
+}

@@ -1,0 +1,142 @@
+//! What does the work of a run.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use turnwheel_engine::Time;
+
+use crate::schedule::Span;
+use crate::spec::Settings;
+
+/// One attempt, as an executor gets it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Work {
+    /// The job.
+    pub job: String,
+    /// Its launch.
+    pub launch: u64,
+    /// The planned time of the launch.
+    pub planned: Time,
+    /// Number of the attempt, from 1.
+    pub attempt: u32,
+    /// The node.
+    pub node: String,
+    /// The executor.
+    pub executor: String,
+    /// Its settings.
+    pub config: Settings,
+    /// Time limit of the attempt.
+    pub timeout: Option<Span>,
+    /// Bytes of output to keep.
+    pub output_max: u64,
+    /// Runs with the same key run one at a time.
+    pub(crate) concurrency_key: String,
+    /// Key of the attempt, for services that recognise requests by it.
+    pub key: String,
+}
+
+/// Outcome of an attempt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done {
+    /// Whether it succeeded.
+    pub is_success: bool,
+    /// Why it did not; empty if it did.
+    pub reason: String,
+    /// The end of its output.
+    pub output: String,
+    /// Bytes that it has written.
+    pub output_bytes: u64,
+}
+
+impl Done {
+    /// A success with an output.
+    pub fn success(output: impl Into<String>) -> Self {
+        let output = output.into();
+        Self { is_success: true, output_bytes: output.len() as u64, output, ..Self::default() }
+    }
+
+    /// A failure with its reason and the output so far.
+    pub fn failure(reason: impl Into<String>, output: impl Into<String>) -> Self {
+        let output = output.into();
+        let output_bytes = output.len() as u64;
+        Self { is_success: false, reason: reason.into(), output, output_bytes }
+    }
+}
+
+/// Answer of an executor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The attempt is over.
+    Done(Done),
+    /// It goes on elsewhere: ask again after this time. No thread is held meanwhile.
+    Later(Duration),
+}
+
+/// One call of an executor.
+pub struct Call<'a> {
+    /// Whether the attempt was asked about before.
+    pub is_again: bool,
+    pub(crate) is_cancelled: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl fmt::Debug for Call<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").field("is_again", &self.is_again).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Call<'a> {
+    /// The same as a function, for code that looks from time to time.
+    pub fn cancelled(&self) -> &'a (dyn Fn() -> bool + Sync) {
+        self.is_cancelled
+    }
+
+    /// Whether the attempt is to end: nobody waits for its result.
+    pub fn is_cancelled(&self) -> bool {
+        (self.is_cancelled)()
+    }
+}
+
+/// A way to do the work of a job: a command, a request. Calls may block; they come from the blocking
+/// pool.
+pub trait Executor: Send + Sync + fmt::Debug + 'static {
+    /// Checks settings before a job with them is stored.
+    ///
+    /// # Errors
+    ///
+    /// The settings cannot work: which one, what is wrong, and what to do.
+    fn check(&self, config: &Settings) -> Result<(), String>;
+
+    /// Does an attempt, or asks about one that goes on.
+    fn execute(&self, work: &Work, call: &Call<'_>) -> Verdict;
+}
+
+/// The executors of a node, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Executors(Arc<BTreeMap<String, Arc<dyn Executor>>>);
+
+impl Executors {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds one.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, executor: impl Executor) -> Self {
+        Arc::make_mut(&mut self.0).insert(name.into(), Arc::new(executor));
+        self
+    }
+
+    /// One by its name; the error names those that there are.
+    pub(crate) fn find(&self, name: &str) -> Result<&Arc<dyn Executor>, String> {
+        self.0.get(name).ok_or_else(|| {
+            let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
+            format!("there is no executor «{name}» here; there are: {}", known.join(", "))
+        })
+    }
+}

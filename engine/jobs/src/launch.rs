@@ -1,0 +1,217 @@
+//! Launches of jobs: the rows of their history.
+
+use serde::{Deserialize, Serialize};
+use turnwheel_engine::{PlanId, Time};
+
+/// Why a launch was due.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// Its time had come.
+    Schedule,
+    /// Its time was missed, and the job's policy makes up for it.
+    CatchUp,
+    /// Somebody asked for it.
+    Manual {
+        /// Who.
+        by: String,
+    },
+    /// A launch of a parent ended.
+    After {
+        /// The parent.
+        job: String,
+        /// The launch of the parent.
+        launch: u64,
+    },
+}
+
+/// State of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LaunchState {
+    /// It waits for its turn.
+    Queued,
+    /// Runs of it are under way, or wait for another attempt.
+    Running,
+    /// Every node's last attempt succeeded.
+    Succeeded,
+    /// Every node's last attempt failed, or no node could run it.
+    Failed,
+    /// Some nodes succeeded and some failed.
+    PartlyFailed,
+    /// It was cancelled.
+    Cancelled,
+    /// Nobody knows the outcome; a person is to look.
+    Unknown,
+    /// A policy left it out.
+    Skipped,
+    /// Its time passed while nothing launched jobs.
+    Missed,
+}
+
+impl LaunchState {
+    /// Whether nothing more happens to it.
+    pub fn is_over(self) -> bool {
+        !matches!(self, Self::Queued | Self::Running)
+    }
+
+    /// Its name, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::PartlyFailed => "partly_failed",
+            Self::Cancelled => "cancelled",
+            Self::Unknown => "unknown",
+            Self::Skipped => "skipped",
+            Self::Missed => "missed",
+        }
+    }
+}
+
+/// State of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// The attempt begins at this time.
+    Waiting(Time),
+    /// It is under way.
+    Running,
+    /// It succeeded.
+    Succeeded,
+    /// It failed.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+    /// Nobody knows its outcome.
+    Unknown,
+}
+
+impl RunState {
+    /// Whether nothing more happens to it.
+    pub fn is_over(self) -> bool {
+        !matches!(self, Self::Waiting(_) | Self::Running)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Waiting(_) => "waiting",
+            Self::Running => "running",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// One attempt on one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// The node.
+    pub node: String,
+    /// Number of the attempt on it, from 1.
+    pub attempt: u32,
+    /// Its state.
+    pub state: RunState,
+    /// The plan, once it has begun.
+    pub plan: Option<PlanId>,
+    /// When its work began.
+    pub started_at: Option<Time>,
+    /// When it ended.
+    pub ended_at: Option<Time>,
+    /// Why it did not succeed; empty if it did.
+    pub reason: String,
+    /// Bytes that it has written.
+    pub output_bytes: u64,
+    /// Whether only the end of its output is kept.
+    pub is_cut: bool,
+}
+
+impl Run {
+    pub(crate) fn new(node: &str, attempt: u32, state: RunState) -> Self {
+        Self {
+            node: node.to_owned(),
+            attempt,
+            state,
+            plan: None,
+            started_at: None,
+            ended_at: None,
+            reason: String::new(),
+            output_bytes: 0,
+            is_cut: false,
+        }
+    }
+}
+
+/// The first launch of a chain of dependants.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Root {
+    /// Its job.
+    pub job: String,
+    /// Its number.
+    pub launch: u64,
+}
+
+/// One planned time of a job with its outcome: a group of runs, or the reason why there are none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// Its number in the job, from 1.
+    pub id: u64,
+    /// The planned time; of one by hand or after a parent, when that was.
+    pub planned: Time,
+    /// When it was decided.
+    pub decided: Time,
+    /// Why it was due.
+    pub cause: Cause,
+    /// Its state.
+    pub state: LaunchState,
+    /// Why it did not succeed; empty if it did.
+    pub reason: String,
+    /// Number of planned times that it stands for: more than one only of missed times.
+    pub times: u64,
+    /// The last of these times, if there are several.
+    pub until: Option<Time>,
+    /// When it ended.
+    pub ended_at: Option<Time>,
+    /// Who has cancelled it.
+    pub cancelled_by: Option<String>,
+    /// The first launch of the chain; itself if nothing.
+    pub root: Option<Root>,
+    /// Its attempts, in the order of their begin.
+    pub runs: Vec<Run>,
+}
+
+impl Launch {
+    /// Whether a run of it has a place on a node, or is about to.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.state == LaunchState::Running
+    }
+
+    /// Whether it has a planned time of the schedule.
+    pub(crate) fn is_scheduled(&self) -> bool {
+        matches!(self.cause, Cause::Schedule | Cause::CatchUp)
+    }
+
+    /// Whether it stands for a planned time.
+    pub(crate) fn covers(&self, planned: Time) -> bool {
+        self.is_scheduled()
+            && self.planned <= planned
+            && planned <= self.until.unwrap_or(self.planned)
+    }
+
+    /// The idempotency key of a run's plan: made of the job and the planned time, so that it is known
+    /// before, and found after.
+    pub(crate) fn key(&self, job: &str, made: Time, run: &Run) -> String {
+        let (planned, node, attempt) = (self.planned, &run.node, run.attempt);
+        let occasion = match &self.cause {
+            Cause::Schedule | Cause::CatchUp => String::new(),
+            Cause::Manual { .. } => format!("/by-hand-{}", self.id),
+            Cause::After { job, launch } => format!("/after-{job}-{launch}"),
+        };
+        format!("job/{job}/{}/{planned}{occasion}/{node}/{attempt}", made.0)
+    }
+}

@@ -1,0 +1,31 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+#![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod action;
+mod decide;
+mod error;
+mod executor;
+mod graph;
+mod jobs;
+mod launch;
+pub mod limits;
+pub mod moment;
+mod node;
+mod record;
+mod roster;
+mod schedule;
+mod spec;
+mod store;
+mod view;
+
+pub use action::WithJobs;
+pub use error::JobError;
+pub use executor::{Call, Done, Executor, Executors, Verdict, Work};
+pub use jobs::{Asking, Jobs, JobsOptions};
+pub use launch::{Cause, Launch, LaunchState, Root, Run, RunState};
+pub use node::Node;
+pub use record::Counts;
+pub use schedule::{Dialect, Gap, Hash, Span};
+pub use spec::{After, Backoff, JobSpec, Missed, On, Overlap, Settings, Unknown};
+pub use view::JobView;

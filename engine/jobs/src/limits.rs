@@ -1,0 +1,68 @@
+//! Limits of jobs.
+
+use std::time::Duration;
+
+/// Jobs of one store.
+pub const JOBS_MAX: usize = 100_000;
+
+/// Bytes of a job's name: it is part of the key of each run.
+pub const NAME_BYTES_MAX: usize = 128;
+
+/// Bytes of a job's settings as JSON: they are written with each change of its state.
+pub const SPEC_BYTES_MAX: usize = 256 * 1_024;
+
+/// Delay of a fire after which its time counts as missed; until then the fire is late.
+pub const LATE_MAX: Duration = Duration::from_secs(10);
+
+/// Interval of clock reads while jobs wait, so that a jump is noticed before times count as missed.
+pub const CLOCK_CHECK: Duration = Duration::from_secs(5);
+
+const _: () = assert!(CLOCK_CHECK.as_secs() < LATE_MAX.as_secs());
+
+/// Launches of one job that are under way or wait: each is written with each change of the job.
+pub const ACTIVE_MAX: usize = 100;
+
+/// Retries of one launch.
+pub const RETRIES_MAX: u32 = 1_000;
+
+/// Rows of missed times for one outage; older times share one row with their number.
+pub const MISSED_ROWS_MAX: usize = 20;
+
+/// Missed times that are counted for one outage; further ones are in the shared row uncounted.
+pub const MISSED_MAX: usize = 100_000;
+
+/// Times that are decided in one turn; others follow in the next turn.
+pub const SLICE: usize = 256;
+
+/// Ended launches that are kept with the state of a job; older ones are in pages.
+pub const INLINE_MAX: usize = 32;
+
+/// Launches of one page of history.
+pub const PAGE: usize = 16;
+
+/// Launches that a job keeps unless its settings give another number, as of Dkron.
+pub const KEEP_DEFAULT: u32 = 100;
+
+/// Launches that a job may keep.
+pub const KEEP_MAX: u32 = 100_000;
+
+/// Bytes of output that a run keeps, unless the settings give another number: the end is kept.
+pub const OUTPUT_DEFAULT: u64 = 256_000;
+
+/// Bytes of output that a run may keep.
+pub const OUTPUT_MAX: u64 = 4 * 1_024 * 1_024;
+
+/// Bytes of a reason in a row.
+pub const REASON_BYTES_MAX: usize = 500;
+
+/// Ends of parents that a job remembers, so that none starts it twice.
+pub const SEEN_MAX: usize = 256;
+
+/// Times of one preview.
+pub const TIMES_MAX: usize = 10_000;
+
+/// Pause before a refused write or start is tried again.
+pub const AGAIN: Duration = Duration::from_secs(1);
+
+/// Parts of the list of names; each is written when one of its jobs is made or removed.
+pub const NAME_PARTS: u64 = 64;

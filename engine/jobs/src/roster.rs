@@ -1,0 +1,339 @@
+//! The task that keeps the jobs of a store and launches them.
+//!
+//! A launch goes in three steps, so that a crash between any two of them neither loses nor doubles it:
+//!
+//! 1. The decision is written with the job: a launch with its planned time.
+//! 2. When that is durable the plan of each run begins, with a key made of the job and that time. An
+//!    existing plan with the key is the answer.
+//! 3. The end of the plan is written with the job.
+//!
+//! Dependants are told in the same way: a report is written with the parent's end, and stays in its
+//! outbox until each dependant has written what follows.
+
+mod edit;
+mod effects;
+mod write;
+
+pub(crate) use edit::{preview, times, Edit};
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use jiff::tz::TimeZone;
+use turnwheel_engine::internal::WeakWorld;
+use turnwheel_engine::Time;
+use turnwheel_runtime::{Context, Group, Timer};
+
+use crate::decide::{due_of, next_of, Effect, Turn};
+use crate::error::JobError;
+use crate::executor::Executors;
+use crate::graph::Graph;
+use crate::limits::{AGAIN, CLOCK_CHECK, NAME_PARTS};
+use crate::node::Node;
+use crate::record::Record;
+use crate::schedule::{Schedule, Terms};
+use crate::spec::JobSpec;
+use crate::store::{part_of, JobStore, Names};
+use crate::view::JobView;
+
+/// Told when a change is durable, or is not.
+pub(crate) type Answer = Box<dyn FnOnce(Result<JobView, JobError>) + Send>;
+
+/// State of the task.
+pub(crate) struct Roster {
+    pub(crate) world: WeakWorld,
+    pub(crate) group: Group,
+    pub(crate) store: JobStore,
+    pub(crate) node: Node,
+    /// Zone of schedules that name none.
+    pub(crate) zone: TimeZone,
+    pub(crate) executors: Executors,
+    /// Whether jobs are only edited here.
+    pub(crate) is_at_rest: bool,
+    pub(crate) entries: BTreeMap<String, Entry>,
+    pub(crate) graph: Graph,
+    pub(crate) parts: Vec<Part>,
+    /// Who has paused changes.
+    pub(crate) paused_by: Option<String>,
+    pub(crate) paused_version: u64,
+    pub(crate) due: BTreeSet<(Time, String)>,
+    pub(crate) armed: Option<(Time, Timer)>,
+    /// When the clock was last read.
+    pub(crate) seen: Time,
+}
+
+impl fmt::Debug for Roster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Roster").field("jobs", &self.entries.len()).finish_non_exhaustive()
+    }
+}
+
+/// A part of the list of names, and the jobs that wait for it.
+#[derive(Debug, Default)]
+pub(crate) struct Part {
+    pub(crate) names: Names,
+    is_writing: bool,
+    is_dirty: bool,
+    waiting: Vec<String>,
+}
+
+impl Part {
+    pub(crate) fn new(names: Names) -> Self {
+        Self { names, ..Self::default() }
+    }
+}
+
+/// A job in memory.
+pub(crate) struct Entry {
+    pub(crate) record: Record,
+    pub(crate) schedule: Option<Schedule>,
+    /// Why it has no schedule although it should.
+    pub(crate) problem: Option<String>,
+    /// The stored record, and its version; 0 if there was none.
+    pub(crate) stored: Option<Record>,
+    pub(crate) version: u64,
+    /// Whether its name is in the list.
+    pub(crate) is_listed: bool,
+    pub(crate) is_removed: bool,
+    /// Whether it is removed as soon as its dependants know.
+    pub(crate) is_leaving: bool,
+    is_dirty: bool,
+    is_writing: bool,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) answers: Vec<Answer>,
+    /// Reports of parents that the next write takes.
+    acks: Vec<(String, u64)>,
+    /// Dependants that have not taken a report, by its launch.
+    untold: BTreeMap<u64, BTreeSet<String>>,
+    wakes_at: Option<Time>,
+    again: Option<Time>,
+}
+
+impl Entry {
+    pub(crate) fn new(record: Record) -> Self {
+        Self {
+            record,
+            schedule: None,
+            problem: None,
+            stored: None,
+            version: 0,
+            is_listed: false,
+            is_removed: false,
+            is_leaving: false,
+            is_dirty: false,
+            is_writing: false,
+            effects: Vec::new(),
+            answers: Vec::new(),
+            acks: Vec::new(),
+            untold: BTreeMap::new(),
+            wakes_at: None,
+            again: None,
+        }
+    }
+}
+
+/// Reads the schedule of a job; nothing if it has none.
+pub(crate) fn schedule_of(
+    spec: &JobSpec,
+    anchor: Time,
+    usual: &TimeZone,
+) -> Result<Option<Schedule>, String> {
+    if spec.schedule.trim().is_empty() {
+        return Ok(None);
+    }
+    let terms = Terms {
+        job: &spec.name,
+        zone: &spec.timezone,
+        usual,
+        dialect: spec.dialect,
+        hash: spec.hash,
+        gap: spec.daylight_saving,
+        anchor,
+    };
+    Schedule::parse(&spec.schedule, &terms).map(Some)
+}
+
+impl Roster {
+    pub(crate) fn now(&self) -> Time {
+        self.group.wall().into()
+    }
+
+    pub(crate) fn found(&self, name: &str) -> Result<&Entry, JobError> {
+        let entry = self.entries.get(name).filter(|entry| !entry.is_removed);
+        entry.ok_or_else(|| JobError::Unknown(name.to_owned()))
+    }
+
+    /// Takes a stored job.
+    pub(crate) fn restore(&mut self, name: &str, record: Record, version: u64) {
+        let mut entry = Entry::new(record.clone());
+        (entry.stored, entry.version, entry.is_listed) = (Some(record), version, true);
+        self.graph.set(name, entry.record.spec.after.iter().map(|after| after.job.clone()));
+        self.entries.insert(name.to_owned(), entry);
+        self.read_schedule(name);
+    }
+
+    /// Goes on with all jobs, once they are all there.
+    pub(crate) fn begin(&mut self, cx: &mut Context<'_, Self>) {
+        if self.is_at_rest {
+            return;
+        }
+        self.seen = self.now();
+        let names: Vec<String> = self.entries.keys().cloned().collect();
+        for name in &names {
+            self.resume(name, cx);
+            self.advance(name, cx);
+        }
+        self.arm(cx);
+    }
+
+    /// Understands the schedule of a job anew.
+    pub(crate) fn read_schedule(&mut self, name: &str) {
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        let record = &entry.record;
+        match schedule_of(&record.spec, record.anchor, &self.zone) {
+            Ok(schedule) => (entry.schedule, entry.problem) = (schedule, None),
+            Err(problem) => {
+                tracing::error!(job = name, %problem, "a job has no times here");
+                let problem = format!("schedule: {problem}");
+                (entry.schedule, entry.problem) = (None, Some(problem));
+            }
+        }
+    }
+
+    /// Changes a job, and decides what follows.
+    pub(crate) fn turn<T>(
+        &mut self,
+        name: &str,
+        cx: &mut Context<'_, Self>,
+        change: impl FnOnce(&mut Turn<'_>) -> T,
+    ) -> Option<T> {
+        let now = self.now();
+        let has_dependants = self.graph.has_children(name);
+        let entry = self.entries.get_mut(name).filter(|entry| !entry.is_removed)?;
+        let before = entry.record.clone();
+        let mut turn = Turn {
+            record: &mut entry.record,
+            schedule: entry.schedule.as_ref(),
+            node: &self.node,
+            now,
+            has_dependants,
+            effects: Vec::new(),
+        };
+        let value = change(&mut turn);
+        let wakes_at = if self.is_at_rest { None } else { turn.advance() };
+        let effects = std::mem::take(&mut turn.effects);
+        entry.effects.extend(effects);
+        let again = entry.again;
+        // The time up to which nothing was due is not worth a write.
+        let decided = std::mem::replace(&mut entry.record.decided, before.decided);
+        entry.is_dirty |= entry.record != before || !entry.effects.is_empty();
+        entry.record.decided = decided;
+        self.wake(name, wakes_at.into_iter().chain(again).min());
+        self.write(name, cx);
+        Some(value)
+    }
+
+    /// Decides what a job does next.
+    pub(crate) fn advance(&mut self, name: &str, cx: &mut Context<'_, Self>) {
+        self.turn(name, cx, |_| ());
+    }
+
+    fn wake(&mut self, name: &str, at: Option<Time>) {
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        if entry.wakes_at == at {
+            return;
+        }
+        if let Some(before) = std::mem::replace(&mut entry.wakes_at, at) {
+            self.due.remove(&(before, name.to_owned()));
+        }
+        if let Some(at) = at {
+            self.due.insert((at, name.to_owned()));
+        }
+    }
+
+    /// Looks at a job again soon, because of what was refused.
+    pub(crate) fn try_again(&mut self, name: &str, cx: &mut Context<'_, Self>) {
+        let again = self.now().after(AGAIN);
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        entry.again = Some(again);
+        let at = entry.wakes_at.map_or(again, |at| at.min(again));
+        self.wake(name, Some(at));
+        self.arm(cx);
+    }
+
+    /// Arms the one timer for the earliest time, or for the next look at the clock.
+    pub(crate) fn arm(&mut self, cx: &mut Context<'_, Self>) {
+        let Some((at, _)) = self.due.first().filter(|_| !self.is_at_rest) else { return };
+        let at = (*at).min(self.seen.after(CLOCK_CHECK));
+        if self.armed.as_ref().is_some_and(|(armed, _)| *armed <= at) {
+            return;
+        }
+        if let Some((_, timer)) = self.armed.take() {
+            timer.cancel();
+        }
+        match cx.after(at.since(self.now()), |roster: &mut Self, cx| roster.fire(cx)) {
+            Ok(timer) => self.armed = Some((at, timer)),
+            Err(error) => tracing::error!(%error, "jobs stop: there are no timers"),
+        }
+    }
+
+    fn fire(&mut self, cx: &mut Context<'_, Self>) {
+        self.armed = None;
+        let now = self.now();
+        let is_back = now < self.seen;
+        self.seen = now;
+        let due: Vec<String> = if is_back {
+            self.entries.keys().cloned().collect()
+        } else {
+            let due = self.due.iter().take_while(|(at, _)| *at <= now);
+            due.map(|(_, name)| name.clone()).collect()
+        };
+        for name in due {
+            let again = self
+                .entries
+                .get_mut(&name)
+                .and_then(|entry| entry.again.take_if(|again| *again <= now || is_back));
+            if again.is_some() {
+                self.resume(&name, cx);
+            }
+            self.advance(&name, cx);
+        }
+        self.arm(cx);
+    }
+
+    /// A job as people see it.
+    pub(crate) fn view(&self, name: &str, entry: &Entry) -> JobView {
+        let record = &entry.record;
+        let next = entry.schedule.as_ref().filter(|_| !record.spec.disabled).and_then(|schedule| {
+            let next = next_of(&record.spec, schedule, record.decided)?;
+            Some(due_of(&record.spec, next))
+        });
+        let is_silent = entry.schedule.as_ref().is_some_and(|schedule| {
+            let can_fire = next.is_some() || schedule.is_manual() || record.spec.disabled;
+            !can_fire && record.counts == Default::default() && record.active.is_empty()
+        });
+        let never =
+            is_silent.then(|| "schedule: it has no time to come, so it never fires".to_owned());
+        JobView {
+            spec: record.spec.clone(),
+            revision: record.revision,
+            created_at: record.created_at,
+            changed_at: record.changed_at,
+            changed_by: record.changed_by.clone(),
+            next,
+            problem: entry.problem.clone().or(never),
+            active: record.active.clone(),
+            last: record.ended.back().cloned(),
+            counts: record.counts,
+            last_success: record.last_success,
+            last_error: record.last_error,
+            status: record.status,
+            dependants: self.graph.children(name),
+        }
+    }
+
+    pub(crate) fn part(&mut self, name: &str) -> &mut Part {
+        debug_assert_eq!(self.parts.len() as u64, NAME_PARTS, "all parts were read");
+        &mut self.parts[usize::try_from(part_of(name)).unwrap_or(0)]
+    }
+}

@@ -1,0 +1,221 @@
+//! Edits of jobs: checks first, then one change that is written at once.
+
+use jiff::tz::TimeZone;
+use turnwheel_engine::Time;
+use turnwheel_runtime::Context;
+
+use super::{schedule_of, Answer, Entry, Roster};
+use crate::error::JobError;
+use crate::limits::JOBS_MAX;
+use crate::record::Record;
+use crate::schedule::Schedule;
+use crate::spec::JobSpec;
+
+/// An edit of a job.
+#[derive(Clone, Debug)]
+pub(crate) struct Edit {
+    pub(crate) spec: JobSpec,
+    /// The revision that is edited; any if nothing.
+    pub(crate) revision: Option<u64>,
+    pub(crate) by: String,
+}
+
+impl Roster {
+    /// Checks a job against executors, other jobs and the clock. Returns its schedule.
+    fn checked(
+        &self,
+        spec: &JobSpec,
+        anchor: Time,
+        is_new_schedule: bool,
+    ) -> Result<Option<Schedule>, JobError> {
+        spec.check()?;
+        let name = &spec.name;
+        let wrong = |setting, problem: String| JobError::setting(name, setting, problem);
+        let executor = self.executors.find(&spec.executor).map_err(|p| wrong("executor", p))?;
+        executor.check(&spec.config).map_err(|problem| wrong("config", problem))?;
+        let schedule = schedule_of(spec, anchor, &self.zone).map_err(|p| wrong("schedule", p))?;
+        if let Some(Schedule::At(at)) = schedule.as_ref().filter(|_| is_new_schedule) {
+            let late = self.now().since(*at);
+            let allowed = spec.start_within.unwrap_or_default().0;
+            if *at <= self.now() && late > allowed {
+                let advice = "give a later one, or start_within longer than its lateness";
+                return Err(wrong("schedule", format!("{at} has passed: {advice}")));
+            }
+        }
+        let parents: Vec<String> = spec.after.iter().map(|after| after.job.clone()).collect();
+        for parent in &parents {
+            if self.found(parent).is_err() {
+                let (job, parent) = (name.clone(), parent.clone());
+                return Err(JobError::UnknownParent { job, parent });
+            }
+        }
+        if let Some(cycle) = self.graph.cycle(name, &parents) {
+            let cycle = cycle.join(" → ");
+            return Err(JobError::Cycle { job: name.clone(), cycle });
+        }
+        Ok(schedule)
+    }
+
+    pub(crate) fn refuse_paused(&self) -> Result<(), JobError> {
+        match &self.paused_by {
+            Some(by) => Err(JobError::Paused { by: by.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes a job, or changes the one with its name.
+    pub(crate) fn put(&mut self, edit: Edit, answer: Answer, cx: &mut Context<'_, Self>) {
+        let name = edit.spec.name.clone();
+        match self.try_put(edit) {
+            Err(error) => answer(Err(error)),
+            Ok(false) => {
+                let view = self.found(&name).map(|entry| self.view(&name, entry));
+                answer(view);
+            }
+            Ok(true) => {
+                self.changed(&name, answer, cx);
+            }
+        }
+    }
+
+    /// Has a change of a job written, and what follows from it decided.
+    pub(crate) fn changed(&mut self, name: &str, answer: Answer, cx: &mut Context<'_, Self>) {
+        if let Some(entry) = self.entries.get_mut(name) {
+            entry.is_dirty = true;
+            entry.answers.push(answer);
+        }
+        self.advance(name, cx);
+        self.arm(cx);
+    }
+
+    /// Whether something has changed.
+    fn try_put(&mut self, edit: Edit) -> Result<bool, JobError> {
+        self.refuse_paused()?;
+        let Edit { spec, revision, by } = edit;
+        let (now, name) = (self.now(), spec.name.clone());
+        let known = self.found(&name).ok().map(|entry| {
+            let record = &entry.record;
+            (record.spec.clone(), record.revision, record.anchor, entry.problem.is_some())
+        });
+        let found = known.as_ref().map_or(0, |(_, revision, ..)| *revision);
+        if let Some(expected) = revision.filter(|expected| *expected != found) {
+            return Err(JobError::Changed { job: name, expected, found });
+        }
+        let Some((old, _, anchor, is_broken)) = known else {
+            let schedule = self.checked(&spec, now, true)?;
+            return self.add(spec, schedule, now, &by).map(|()| true);
+        };
+        if old == spec && !is_broken {
+            return Ok(false);
+        }
+        let is_new_schedule = is_broken || timing_of(&old) != timing_of(&spec);
+        let anchor = if is_new_schedule { now } else { anchor };
+        let schedule = self.checked(&spec, anchor, is_new_schedule)?;
+        self.graph.set(&name, spec.after.iter().map(|after| after.job.clone()));
+        let Some(entry) = self.entries.get_mut(&name) else { return Ok(false) };
+        let record = &mut entry.record;
+        if is_new_schedule {
+            record.decided = begin_of(schedule.as_ref(), now);
+        } else if old.disabled && !spec.disabled {
+            record.decided = now;
+        }
+        record.anchor = anchor;
+        record.spec = spec;
+        record.revision += 1;
+        (record.changed_at, record.changed_by) = (now, by);
+        (entry.schedule, entry.problem) = (schedule, None);
+        Ok(true)
+    }
+
+    fn add(
+        &mut self,
+        spec: JobSpec,
+        schedule: Option<Schedule>,
+        now: Time,
+        by: &str,
+    ) -> Result<(), JobError> {
+        if self.entries.len() >= JOBS_MAX {
+            return Err(JobError::TooMany(JOBS_MAX));
+        }
+        let name = spec.name.clone();
+        self.graph.set(&name, spec.after.iter().map(|after| after.job.clone()));
+        let mut record = Record::new(spec, now, by);
+        record.decided = begin_of(schedule.as_ref(), now);
+        match self.entries.get_mut(&name) {
+            // Its removal is on the way to the store.
+            Some(entry) => {
+                (entry.record, entry.schedule, entry.problem) = (record, schedule, None);
+                (entry.is_removed, entry.is_leaving) = (false, false);
+            }
+            None => {
+                let mut entry = Entry::new(record);
+                entry.schedule = schedule;
+                self.entries.insert(name, entry);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a job that no other one runs after.
+    pub(crate) fn remove(&mut self, name: &str, answer: Answer, cx: &mut Context<'_, Self>) {
+        let refused = self.refuse_paused().and_then(|()| {
+            self.found(name)?;
+            match self.graph.children(name) {
+                children if children.is_empty() => Ok(()),
+                children => Err(JobError::HasDependants {
+                    job: name.to_owned(),
+                    children: children.join(", "),
+                }),
+            }
+        });
+        if let Err(error) = refused {
+            return answer(Err(error));
+        }
+        let view = self.found(name).map(|entry| self.view(name, entry));
+        if let Some(entry) = self.entries.get_mut(name) {
+            // The answer shows the job as it was.
+            entry.answers.push(Box::new(|done: Result<_, _>| answer(done.and(view))));
+        }
+        self.remove_now(name, cx);
+    }
+
+    pub(crate) fn remove_now(&mut self, name: &str, cx: &mut Context<'_, Self>) {
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        (entry.is_removed, entry.is_dirty) = (true, true);
+        entry.effects.clear();
+        self.graph.set(name, []);
+        self.write(name, cx);
+    }
+}
+
+/// The settings that say when a job fires.
+fn timing_of(spec: &JobSpec) -> impl PartialEq + '_ {
+    let texts = (&spec.schedule, &spec.timezone);
+    (texts, spec.dialect, spec.hash, spec.daylight_saving, spec.starts_at)
+}
+
+/// The time up to which nothing is due: a time that has just passed is still to come.
+fn begin_of(schedule: Option<&Schedule>, now: Time) -> Time {
+    match schedule {
+        Some(Schedule::At(at)) if *at <= now => Time(at.0 - 1),
+        _ => now,
+    }
+}
+
+/// The next times of settings that are not stored.
+pub(crate) fn preview(
+    spec: &JobSpec,
+    zone: &TimeZone,
+    now: Time,
+    limit: usize,
+) -> Result<Vec<Time>, JobError> {
+    let wrong = |problem| JobError::setting(&spec.name, "schedule", problem);
+    let schedule = schedule_of(spec, now, zone).map_err(wrong)?;
+    Ok(schedule.map_or(Vec::new(), |schedule| times(spec, &schedule, now, limit)))
+}
+
+/// The first times after one, at most so many, without jitter.
+pub(crate) fn times(spec: &JobSpec, schedule: &Schedule, after: Time, limit: usize) -> Vec<Time> {
+    let next = |after: &Time| crate::decide::next_of(spec, schedule, *after);
+    std::iter::successors(next(&after), next).take(limit).collect()
+}

@@ -1,0 +1,244 @@
+//! What durable decisions bring about: plans begin and end, dependants are told.
+
+use turnwheel_engine::internal::key_of_cause;
+use turnwheel_engine::{
+    PlanError, PlanHandle, PlanId, PlanState, PlanView, TriggerError, TriggerOptions,
+};
+use turnwheel_runtime::Context;
+
+use super::Roster;
+use crate::action::{ended, RunJob};
+use crate::decide::{Effect, Ended};
+use crate::executor::Work;
+use crate::launch::{LaunchState, RunState};
+
+impl Roster {
+    pub(super) fn carry_out(
+        &mut self,
+        name: &str,
+        effects: Vec<Effect>,
+        cx: &mut Context<'_, Self>,
+    ) {
+        for effect in effects {
+            match effect {
+                Effect::Start { launch, run } => self.start(name, launch, run, cx),
+                Effect::Cancel { launch, plan, .. } => self.cancel(name, launch, plan),
+                Effect::Report => self.report(name, cx),
+                Effect::Remove => self.leave(name, cx),
+            }
+        }
+    }
+
+    /// Goes on with what was under way when the job was stored.
+    pub(super) fn resume(&mut self, name: &str, cx: &mut Context<'_, Self>) {
+        let Some(entry) = self.entries.get(name) else { return };
+        let record = &entry.record;
+        let mut effects = Vec::new();
+        for launch in record.active.iter().filter(|launch| launch.is_under_way()) {
+            let runs = launch.runs.iter().enumerate();
+            let going = runs.filter(|(_, run)| run.state == RunState::Running);
+            effects.extend(going.map(|(run, _)| Effect::Start { launch: launch.id, run }));
+        }
+        if !record.outbox.is_empty() {
+            effects.push(Effect::Report);
+        }
+        let is_done = record.status == Some(LaunchState::Succeeded) && record.active.is_empty();
+        if record.spec.ephemeral && is_done {
+            effects.push(Effect::Remove);
+        }
+        self.carry_out(name, effects, cx);
+    }
+
+    /// Begins the plan of a run, or finds the one that its key has begun.
+    fn start(&mut self, name: &str, launch: u64, run: usize, cx: &mut Context<'_, Self>) {
+        let (Some(world), Some(entry)) = (self.world.upgrade(), self.entries.get(name)) else {
+            return;
+        };
+        let record = &entry.record;
+        let Some(of) = record.launch(launch) else { return };
+        let Some(row) = of.runs.get(run).filter(|row| row.state == RunState::Running) else {
+            return;
+        };
+        if let Some(plan) = row.plan {
+            return self.watch(name, launch, run, world.plan(plan), cx);
+        }
+        let spec = &record.spec;
+        let key = of.key(name, record.created_at, row);
+        let work = Work {
+            job: name.to_owned(),
+            launch,
+            planned: of.planned,
+            attempt: row.attempt,
+            node: row.node.clone(),
+            executor: spec.executor.clone(),
+            config: spec.config.clone(),
+            timeout: spec.timeout,
+            output_max: spec.output_max,
+            concurrency_key: spec.concurrency_key.clone(),
+            key: key.clone(),
+        };
+        let options = TriggerOptions::new()
+            .label("job", name)
+            .label("planned", of.planned.to_string())
+            .by(format!("job {name}"))
+            .priority(spec.priority);
+        let begun = world.trigger_with::<RunJob>(key_of_cause(options, key), work);
+        let name = name.to_owned();
+        cx.await_interleaved(begun, move |roster, cx, outcome| {
+            roster.begun(&name, launch, run, outcome, cx);
+        });
+    }
+
+    fn begun(
+        &mut self,
+        name: &str,
+        launch: u64,
+        run: usize,
+        outcome: Result<PlanHandle, TriggerError>,
+        cx: &mut Context<'_, Self>,
+    ) {
+        match outcome {
+            Ok(plan) => {
+                if let Some(entry) = self.entries.get_mut(name) {
+                    let launch = entry.record.active.iter_mut().find(|of| of.id == launch);
+                    let row = launch.and_then(|launch| launch.runs.get_mut(run));
+                    // Not written for itself: the key finds the plan after a crash.
+                    row.into_iter().for_each(|row| row.plan = Some(plan.id()));
+                }
+                self.watch(name, launch, run, plan.clone(), cx);
+                self.turn(name, cx, |turn| turn.started(launch, run, plan.id()));
+            }
+            Err(TriggerError::Store(_) | TriggerError::Refused(_)) => self.try_again(name, cx),
+            Err(error) => {
+                let reason = format!("its plan could not begin: {error}");
+                self.over(name, launch, run, RunState::Failed, reason, cx);
+            }
+        }
+    }
+
+    /// Waits for the end of a run's plan.
+    fn watch(
+        &mut self,
+        name: &str,
+        launch: u64,
+        run: usize,
+        plan: PlanHandle,
+        cx: &mut Context<'_, Self>,
+    ) {
+        let name = name.to_owned();
+        cx.await_interleaved(plan.finished(), move |roster, cx, outcome| {
+            roster.finished(&name, launch, run, outcome, cx);
+        });
+    }
+
+    fn finished(
+        &mut self,
+        name: &str,
+        launch: u64,
+        run: usize,
+        outcome: Result<PlanView, PlanError>,
+        cx: &mut Context<'_, Self>,
+    ) {
+        match outcome {
+            Ok(view) if view.state == PlanState::Paused => {
+                let reason = format!("its plan {} was paused", view.id);
+                self.over(name, launch, run, RunState::Unknown, reason, cx);
+            }
+            Ok(view) => {
+                let ended = ended(&view);
+                self.turn(name, cx, |turn| turn.ended(launch, run, ended));
+            }
+            Err(PlanError::Unknown(plan)) => {
+                let reason = format!("its plan {plan} is not there any more");
+                self.over(name, launch, run, RunState::Unknown, reason, cx);
+            }
+            // It may be there: it is looked at again.
+            Err(_) => self.try_again(name, cx),
+        }
+        self.arm(cx);
+    }
+
+    fn over(
+        &mut self,
+        name: &str,
+        launch: u64,
+        run: usize,
+        state: RunState,
+        reason: String,
+        cx: &mut Context<'_, Self>,
+    ) {
+        let ended = Ended { state, reason, started_at: None, output_bytes: 0, is_cut: false };
+        self.turn(name, cx, |turn| turn.ended(launch, run, ended));
+    }
+
+    fn cancel(&self, name: &str, launch: u64, plan: PlanId) {
+        let Some(world) = self.world.upgrade() else { return };
+        let of = self.entries.get(name).and_then(|entry| entry.record.launch(launch));
+        let by = of.and_then(|launch| launch.cancelled_by.clone()).unwrap_or_default();
+        world.plan(plan).cancel(&format!("{by}, of the job {name}")).detach();
+    }
+
+    /// Tells the dependants of a job what its outbox holds.
+    fn report(&mut self, name: &str, cx: &mut Context<'_, Self>) {
+        let children = self.graph.children(name);
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        let reports = entry.record.outbox.clone();
+        for report in &reports {
+            entry.untold.entry(report.launch).or_insert_with(|| children.iter().cloned().collect());
+        }
+        for report in reports {
+            for child in &children {
+                let expected = self.graph.expected(child, &report.root.job);
+                let ack = (report.job.clone(), report.launch);
+                if let Some(entry) = self.entries.get_mut(child) {
+                    // Before the turn: the write that it begins takes the ack with it.
+                    entry.acks.push(ack.clone());
+                }
+                self.turn(child, cx, |turn| turn.parent_ended(&report, &expected));
+                let entry = self.entries.get_mut(child).filter(|entry| !entry.is_removed);
+                let is_known = entry.is_none_or(|entry| {
+                    let is_left = !entry.is_dirty && entry.acks.contains(&ack);
+                    entry.acks.retain(|other| !is_left || *other != ack);
+                    is_left
+                });
+                if is_known {
+                    self.told(name, report.launch, child, cx);
+                }
+            }
+            if children.is_empty() {
+                self.told(name, report.launch, "", cx);
+            }
+        }
+    }
+
+    /// A dependant has written what follows from a report.
+    pub(super) fn told(
+        &mut self,
+        name: &str,
+        launch: u64,
+        child: &str,
+        cx: &mut Context<'_, Self>,
+    ) {
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        let Some(untold) = entry.untold.get_mut(&launch) else { return };
+        untold.remove(child);
+        if !untold.is_empty() {
+            return;
+        }
+        entry.untold.remove(&launch);
+        // Written with the next change: a dependant knows what it has taken.
+        entry.record.outbox.retain(|report| report.launch != launch);
+        if entry.is_leaving {
+            self.leave(name, cx);
+        }
+    }
+
+    /// Removes a job that was for one success, once its dependants know.
+    fn leave(&mut self, name: &str, cx: &mut Context<'_, Self>) {
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        entry.is_leaving = true;
+        if entry.record.outbox.is_empty() {
+            self.remove_now(name, cx);
+        }
+    }
+}

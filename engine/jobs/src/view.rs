@@ -1,0 +1,41 @@
+//! A job as people see it.
+
+use turnwheel_engine::Time;
+
+use crate::launch::{Launch, LaunchState};
+use crate::record::Counts;
+use crate::spec::JobSpec;
+
+/// A job as it was at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JobView {
+    /// Its settings.
+    pub spec: JobSpec,
+    /// Number of edits; an edit names it to be refused after another one.
+    pub revision: u64,
+    /// When it was made.
+    pub created_at: Time,
+    /// When it was edited last.
+    pub changed_at: Time,
+    /// Who has edited it last.
+    pub changed_by: String,
+    /// When its next launch is due, jitter included.
+    pub next: Option<Time>,
+    /// Why it does not fire although it should; put it again.
+    pub problem: Option<String>,
+    /// Launches that are under way or wait, oldest first.
+    pub active: Vec<Launch>,
+    /// The newest launch that is over.
+    pub last: Option<Launch>,
+    /// Its counts.
+    pub counts: Counts,
+    /// When a run of it succeeded last.
+    pub last_success: Option<Time>,
+    /// When a run of it failed last.
+    pub last_error: Option<Time>,
+    /// State of the launch that ended last.
+    pub status: Option<LaunchState>,
+    /// Jobs that run after it, by name.
+    pub dependants: Vec<String>,
+}

@@ -1,0 +1,134 @@
+//! Dependants: once for each group, over any acyclic graph.
+
+use turnwheel_jobs::{After, Cause, JobSpec, LaunchState, On};
+
+use super::common::{job, set, Stage, MINUTE, SECOND};
+
+fn after(name: &str, parents: &[(&str, On)]) -> JobSpec {
+    job(name, "", |spec| {
+        let after = |(job, on): &(&str, On)| After { job: (*job).to_owned(), on: *on };
+        spec.after = parents.iter().map(after).collect();
+    })
+}
+
+#[test]
+fn a_dependant_runs_once_after_a_success() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("parent", "@manually", |_| ()));
+    stage.put(after("child", &[("parent", On::Success)]));
+    assert_eq!(stage.get("parent").dependants, ["child"]);
+    stage.wait(stage.jobs.run("parent", "ann", false)).unwrap();
+    stage.sim.run_until_idle();
+    let history = stage.history("child");
+    assert_eq!(history.len(), 1);
+    assert_eq!(history[0].cause, Cause::After { job: "parent".to_owned(), launch: 1 });
+    assert_eq!(history[0].state, LaunchState::Succeeded);
+}
+
+#[test]
+fn dependants_follow_success_failure_or_both() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("parent", "@manually", |spec| set(spec, "fails", "1")));
+    stage.put(after("good", &[("parent", On::Success)]));
+    stage.put(after("bad", &[("parent", On::Failure)]));
+    stage.put(after("both", &[("parent", On::Always)]));
+    stage.wait(stage.jobs.run("parent", "ann", false)).unwrap();
+    stage.sim.run_until_idle();
+    let good = stage.history("good");
+    assert_eq!(good[0].state, LaunchState::Skipped);
+    assert!(good[0].reason.contains("launch 1 of parent ended with a failure"));
+    assert_eq!(stage.history("bad")[0].state, LaunchState::Succeeded);
+    assert_eq!(stage.history("both")[0].state, LaunchState::Succeeded);
+}
+
+#[test]
+fn the_last_job_of_a_diamond_runs_once_when_both_sides_ended() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("top", "@manually", |_| ()));
+    stage.put(after("left", &[("top", On::Success)]));
+    let mut right = after("right", &[("top", On::Success)]);
+    set(&mut right, "takes", "60s");
+    stage.put(right);
+    stage.put(after("bottom", &[("left", On::Success), ("right", On::Success)]));
+    stage.wait(stage.jobs.run("top", "ann", false)).unwrap();
+    stage.sim.advance(30 * SECOND);
+    assert!(stage.history("bottom").is_empty(), "one side is under way");
+    stage.sim.advance(MINUTE);
+    assert_eq!(stage.history("bottom").len(), 1);
+    stage.wait(stage.jobs.run("right", "ann", false)).unwrap();
+    stage.sim.advance(2 * MINUTE);
+    assert_eq!(
+        stage.history("bottom").len(),
+        2,
+        "a chain that begins at one side waits for it only"
+    );
+}
+
+#[test]
+fn a_side_that_did_not_run_does_not_hold_the_diamond_up() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("top", "@manually", |_| ()));
+    stage.put(after("left", &[("top", On::Success)]));
+    stage.put(after("right", &[("top", On::Failure)]));
+    stage.put(after("bottom", &[("left", On::Always), ("right", On::Always)]));
+    stage.wait(stage.jobs.run("top", "ann", false)).unwrap();
+    stage.sim.run_until_idle();
+    let bottom = stage.history("bottom");
+    assert_eq!(bottom[0].state, LaunchState::Skipped);
+    assert!(bottom[0].reason.contains("of right ended with no run"), "{}", bottom[0].reason);
+}
+
+#[test]
+fn cycles_are_refused_and_named() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("a", "@manually", |_| ()));
+    stage.put(after("b", &[("a", On::Success)]));
+    stage.put(after("c", &[("b", On::Success)]));
+    let error = stage.refused(after("a", &[("c", On::Success)]));
+    assert!(error.contains("a → b → c → a"), "{error}");
+    let error = stage.refused(after("self", &[("self", On::Success)]));
+    assert!(error.contains("cannot run after itself"), "{error}");
+}
+
+#[test]
+fn parents_come_first_and_go_last() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    let error = stage.refused(after("child", &[("nobody", On::Success)]));
+    assert!(error.contains("«nobody», and there is no such job: add it first"), "{error}");
+    assert!(stage.wait(stage.jobs.get("child")).is_err(), "it is not made");
+    stage.put(job("parent", "@manually", |_| ()));
+    stage.put(job("other", "@manually", |_| ()));
+    stage.put(after("child", &[("parent", On::Success)]));
+    let error = stage.wait(stage.jobs.remove("parent")).unwrap_err().to_string();
+    assert!(error.contains("has dependants: remove child first"), "{error}");
+    stage.put(after("child", &[("other", On::Success)]));
+    assert!(stage.get("parent").dependants.is_empty(), "the child has moved");
+    assert_eq!(stage.get("other").dependants, ["child"]);
+    stage.wait(stage.jobs.remove("parent")).unwrap();
+    stage.put(job("child", "@manually", |_| ()));
+    assert!(stage.get("other").dependants.is_empty(), "it is independent again");
+}
+
+#[test]
+fn reports_outlive_a_restart() {
+    let mut stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("parent", "@manually", |spec| set(spec, "takes", "60s")));
+    stage.put(after("child", &[("parent", On::Success)]));
+    stage.wait(stage.jobs.run("parent", "ann", false)).unwrap();
+    stage.sim.advance(SECOND);
+    stage.outage(2 * MINUTE);
+    assert_eq!(stage.history("child").len(), 1, "the end came while nobody watched");
+    stage.outage(SECOND);
+    assert_eq!(stage.history("child").len(), 1);
+}
+
+#[test]
+fn an_ephemeral_parent_goes_after_its_dependants_know() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("parent", "@manually", |spec| spec.ephemeral = true));
+    stage.put(after("child", &[("parent", On::Success)]));
+    stage.wait(stage.jobs.run("parent", "ann", false)).unwrap();
+    stage.sim.run_until_idle();
+    assert!(stage.wait(stage.jobs.get("parent")).is_err());
+    assert_eq!(stage.history("child").len(), 1);
+}

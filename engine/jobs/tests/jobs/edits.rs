@@ -1,0 +1,156 @@
+//! Edits: what is refused and why, revisions, pauses, and jobs that cannot be read.
+
+use turnwheel_jobs::{JobSpec, Span};
+
+use super::common::{job, set, time, Stage, MINUTE};
+
+#[test]
+fn names_are_lower_case_letters_of_any_script() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    for name in ["backup_2-x", "żółć", "отчёт", "報告", "ßñé"] {
+        stage.put(job(name, "@daily", |_| ()));
+    }
+    for name in ["Backup", "a b", "a.b", "a/b", "", "x!", "ÉTÉ"] {
+        let error = stage.refused(job(name, "@daily", |_| ()));
+        assert!(error.contains("name"), "{name}: {error}");
+    }
+    assert!(stage.refused(job(&"x".repeat(200), "@daily", |_| ())).contains("longer than 128"));
+}
+
+#[test]
+fn wrong_settings_are_named_with_advice() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    type Change = fn(&mut JobSpec);
+    let cases: [(&str, Change); 9] = [
+        ("executor: there is no executor «shell» here; there are: play", |spec| {
+            spec.executor = "shell".to_owned();
+        }),
+        ("config: takes: «x» is no length of time", |spec| set(spec, "takes", "x")),
+        ("timezone", |spec| spec.timezone = "Nowhere/Else".to_owned()),
+        ("retries: 1000 are the limit", |spec| spec.retries = 5_000),
+        ("keep: give a number from 1", |spec| spec.keep = 0),
+        ("timeout: 0 ends each attempt", |spec| spec.timeout = Some(Span::default())),
+        ("expires_at", |spec| {
+            spec.starts_at = Some(time("2026-02-01T00:00:00Z"));
+            spec.expires_at = Some(time("2026-01-01T00:00:00Z"));
+        }),
+        ("output_max", |spec| spec.output_max = u64::MAX),
+        ("config: the job has", |spec| set(spec, "says", &"x".repeat(300_000))),
+    ];
+    for (expected, change) in cases {
+        let error = stage.refused(job("wrong", "@daily", change));
+        let is_zone =
+            expected == "timezone" && error.contains("the zone «Nowhere/Else» is unknown");
+        assert!(error.contains(expected) || is_zone, "{expected}: {error}");
+        assert!(error.starts_with("job «wrong», "), "{error}");
+    }
+    let json = r#"{"name": "x", "schedule": "@daily", "shedule": "@daily"}"#;
+    let error = serde_json::from_str::<JobSpec>(json).unwrap_err().to_string();
+    assert!(error.contains("unknown field `shedule`"), "{error}");
+}
+
+#[test]
+fn moments_are_rfc_3339_or_local_minutes_or_null() {
+    let read = |text: &str| {
+        let json = format!(r#"{{"name": "x", "starts_at": {text}}}"#);
+        serde_json::from_str::<JobSpec>(&json).map(|spec| spec.starts_at)
+    };
+    let expected = Some(time("2026-01-01T10:00:00Z"));
+    assert_eq!(read(r#""2026-01-01T10:00:00Z""#).unwrap(), expected);
+    assert_eq!(read(r#""2026-01-01T11:00:00+01:00""#).unwrap(), expected);
+    assert_eq!(read(r#""2026-01-01T10:00""#).unwrap(), expected);
+    assert_eq!(read("null").unwrap(), None);
+    for wrong in [r#""""#, r#""soon""#, r#""2026-01-01""#, "17", r#""2026-01-01T10:00:00""#] {
+        assert!(read(wrong).is_err(), "{wrong}");
+    }
+    let text = serde_json::to_value(job("x", "@daily", |_| ())).unwrap();
+    assert!(text["starts_at"].is_null());
+}
+
+#[test]
+fn an_edit_of_an_older_revision_is_refused() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    let first = stage.put(job("shared", "@minutely", |_| ()));
+    let owned = |owner: &str| job("shared", "@minutely", |spec| spec.owner = owner.to_owned());
+    stage.wait(stage.jobs.put(owned("ann"), Some(first.revision), "ann")).unwrap();
+    let error = stage.wait(stage.jobs.put(owned("bob"), Some(first.revision), "bob")).unwrap_err();
+    assert!(error.to_string().contains("its revision is 2, not 1; read it again"), "{error}");
+    let error = stage.wait(stage.jobs.put(owned("bob"), Some(0), "bob")).unwrap_err();
+    assert!(error.to_string().contains("was changed meanwhile"), "{error}");
+    // Fires do not count as edits, and do not undo them.
+    stage.sim.advance(3 * MINUTE);
+    let view = stage.get("shared");
+    assert_eq!((view.revision, view.spec.owner.as_str(), view.counts.success), (2, "ann", 3));
+    assert_eq!(view.changed_by, "ann");
+}
+
+#[test]
+fn an_edit_while_a_run_is_under_way_is_kept() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("slow", "@minutely", |spec| set(spec, "takes", "30s")));
+    stage.sim.advance(70 * super::common::SECOND);
+    stage.put(job("slow", "@minutely", |spec| {
+        set(spec, "takes", "30s");
+        spec.owner = "ann".to_owned();
+    }));
+    stage.sim.advance(MINUTE);
+    let view = stage.get("slow");
+    assert_eq!((view.spec.owner.as_str(), view.counts.success), ("ann", 1));
+}
+
+#[test]
+fn jobs_are_removed_once() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("brief", "@minutely", |_| ()));
+    assert_eq!(stage.wait(stage.jobs.remove("brief")).unwrap().spec.name, "brief");
+    let again = stage.wait(stage.jobs.remove("brief")).unwrap_err().to_string();
+    assert_eq!(again, "there is no job «brief»");
+    stage.sim.advance(5 * MINUTE);
+    assert!(stage.wait(stage.jobs.get("brief")).is_err());
+    let view = stage.put(job("brief", "@minutely", |_| ()));
+    assert_eq!((view.revision, view.counts.success), (1, 0), "a new one");
+    stage.sim.advance(MINUTE);
+    assert_eq!(stage.rows("brief").len(), 1);
+}
+
+#[test]
+fn paused_changes_are_refused_also_after_a_restart() {
+    let mut stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("runs", "@minutely", |_| ()));
+    stage.wait(stage.jobs.pause_changes(Some("ann"))).unwrap();
+    stage.outage(super::common::SECOND);
+    let error = stage.refused(job("new", "@minutely", |_| ()));
+    assert!(error.contains("changes of jobs are paused by ann"), "{error}");
+    stage.sim.advance(MINUTE);
+    assert_eq!(stage.rows("runs").len(), 1, "launches go on");
+    stage.wait(stage.jobs.pause_changes(None)).unwrap();
+    stage.put(job("new", "@minutely", |_| ()));
+}
+
+#[test]
+fn lists_are_by_name() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    for name in ["c", "a", "b"] {
+        stage.put(job(name, "@daily", |_| ()));
+    }
+    let names: Vec<_> = stage.wait(stage.jobs.list()).unwrap();
+    let names: Vec<_> = names.iter().map(|view| view.spec.name.as_str()).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+}
+
+#[test]
+fn jobs_at_rest_are_edited_and_not_launched() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.jobs.end();
+    stage.sim.run_until_idle();
+    let executors = turnwheel_jobs::Executors::new().with("play", stage.play.clone());
+    let options = turnwheel_jobs::JobsOptions::new(&executors).at_rest();
+    let group = stage.sim.group("rest");
+    let open = turnwheel_jobs::Jobs::open(&stage.world, &group, options);
+    let jobs = stage.block(open).unwrap();
+    stage.wait(jobs.put(job("later", "@minutely", |_| ()), None, "ann")).unwrap();
+    stage.sim.advance(5 * MINUTE);
+    assert!(stage.wait(jobs.get("later")).unwrap().last.is_none());
+    let error = stage.wait(jobs.run("later", "ann", false)).unwrap_err().to_string();
+    assert!(error.contains("start turnwheel serve"), "{error}");
+}

@@ -1,0 +1,11 @@
+//! The behaviour of jobs, in simulated time. `CONFORMANCE.md` maps the reference cases to these tests.
+
+mod chains;
+mod common;
+mod edits;
+mod fires;
+mod outages;
+mod runs;
+mod schedules;
+mod sqlite;
+mod week;

@@ -1,0 +1,96 @@
+//! Missed times, lateness, and clocks that jump.
+
+use turnwheel_jobs::{Cause, LaunchState, Missed, Overlap, Span};
+
+use super::common::{job, set, time, Stage, HOUR, MINUTE, SECOND};
+
+#[test]
+fn missed_times_without_a_make_up_are_rows() {
+    let mut stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("none", "@hourly", |spec| spec.missed = Missed::None));
+    stage.outage(3 * HOUR + 30 * MINUTE);
+    assert_eq!(stage.rows("none"), ["01:00:00 missed", "02:00:00 missed", "03:00:00 missed"]);
+    assert_eq!(stage.get("none").counts.missed, 3);
+    stage.sim.advance(30 * MINUTE);
+    assert_eq!(stage.rows("none")[3], "04:00:00 succeeded");
+}
+
+#[test]
+fn the_latest_missed_time_is_made_up_for() {
+    let mut stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("latest", "@hourly", |spec| spec.missed = Missed::Latest));
+    stage.outage(3 * HOUR + 30 * MINUTE);
+    assert_eq!(stage.rows("latest"), ["01:00:00 missed", "02:00:00 missed", "03:00:00 succeeded"]);
+    let history = stage.history("latest");
+    assert_eq!(history[2].cause, Cause::CatchUp);
+    assert!(history[0].reason.contains("the launch of 2026-01-01T03:00:00Z"), "the row says why");
+}
+
+#[test]
+fn all_missed_times_of_a_window_are_made_up_for_one_by_one() {
+    let mut stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("all", "@hourly", |spec| {
+        spec.missed = Missed::All(Span::seconds(2 * 3_600));
+        spec.overlap = Overlap::Forbid;
+        set(spec, "takes", "60s");
+    }));
+    stage.outage(4 * HOUR + 30 * MINUTE);
+    let expected = ["01:00:00 missed", "02:00:00 missed", "03:00:00 running", "04:00:00 queued"];
+    assert_eq!(stage.rows("all"), expected);
+    stage.sim.advance(2 * MINUTE);
+    assert_eq!(stage.rows("all")[2..], ["03:00:00 succeeded", "04:00:00 succeeded"]);
+}
+
+#[test]
+fn long_outages_share_a_row() {
+    let mut stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("often", "@every 10s", |spec| spec.missed = Missed::None));
+    stage.outage(HOUR + 5 * SECOND);
+    let history = stage.history("often");
+    let times: u64 = history.iter().map(|launch| launch.times).sum();
+    assert_eq!((history[0].state, times), (LaunchState::Missed, 360));
+    assert!(history[0].times > 300 && history.len() < 40, "{} rows", history.len());
+    assert_eq!(history[0].planned, time("2026-01-01T00:00:10Z"));
+}
+
+#[test]
+fn a_launch_may_be_too_late_to_begin() {
+    let mut stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("prompt", "@hourly", |spec| spec.start_within = Some(Span::seconds(600))));
+    stage.outage(HOUR + 20 * MINUTE);
+    let history = stage.history("prompt");
+    assert_eq!(history[0].state, LaunchState::Missed);
+    assert!(history[0].reason.contains("start_within is 10m"), "{}", history[0].reason);
+    stage.outage(45 * MINUTE);
+    assert_eq!(stage.rows("prompt")[1], "02:00:00 succeeded", "five minutes late");
+}
+
+#[test]
+fn a_clock_that_is_set_back_launches_no_time_twice() {
+    let stage = Stage::at("2026-01-01T00:00:30Z");
+    stage.put(job("minutely", "@minutely", |_| ()));
+    stage.sim.advance(5 * MINUTE);
+    assert_eq!(stage.rows("minutely").len(), 5);
+    stage.sim.set_wall(time("2026-01-01T00:02:30Z").into());
+    stage.sim.advance(10 * SECOND);
+    stage.sim.advance(4 * MINUTE);
+    let rows = stage.rows("minutely");
+    assert_eq!(rows.len(), 6, "{rows:?}");
+    assert_eq!(rows[5], "00:06:00 succeeded");
+}
+
+#[test]
+fn a_jump_ahead_misses_times_and_a_jump_back_makes_up_for_them() {
+    let stage = Stage::at("2026-01-01T00:30:00Z");
+    stage.put(job("hourly", "@hourly", |spec| spec.missed = Missed::None));
+    stage.sim.set_wall(time("2026-01-01T04:30:00Z").into());
+    stage.sim.advance(10 * SECOND);
+    assert_eq!(stage.rows("hourly").len(), 4, "missed: {:?}", stage.rows("hourly"));
+    stage.sim.set_wall(time("2026-01-01T00:31:00Z").into());
+    stage.sim.advance(10 * SECOND);
+    stage.sim.advance(HOUR);
+    let mut rows = stage.rows("hourly");
+    rows.sort();
+    let expected = ["01:00:00 succeeded", "02:00:00 missed", "03:00:00 missed", "04:00:00 missed"];
+    assert_eq!(rows, expected);
+}

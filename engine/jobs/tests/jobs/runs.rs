@@ -1,0 +1,136 @@
+//! Runs: attempts, outcomes, outputs, history.
+
+use turnwheel_jobs::{Backoff, LaunchState, RunState, Span};
+
+use super::common::{job, set, Stage, MINUTE, SECOND};
+
+#[test]
+fn failures_are_retried_with_growing_pauses() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("flaky", "@manually", |spec| {
+        spec.retries = 3;
+        spec.backoff = Backoff { first: Span::seconds(10), max: Span::seconds(15) };
+        set(spec, "fails", "2");
+    }));
+    stage.wait(stage.jobs.run("flaky", "ann", false)).unwrap();
+    stage.sim.advance(60 * SECOND);
+    let launch = &stage.history("flaky")[0];
+    assert_eq!(launch.state, LaunchState::Succeeded);
+    let runs: Vec<_> = launch.runs.iter().map(|run| (run.attempt, run.state)).collect();
+    let expected = [(1, RunState::Failed), (2, RunState::Failed), (3, RunState::Succeeded)];
+    assert_eq!(runs, expected);
+    let ended = |run: usize| launch.runs[run].ended_at.expect("it is over");
+    assert_eq!(ended(1).since(ended(0)), 10 * SECOND);
+    assert_eq!(ended(2).since(ended(1)), 15 * SECOND, "the longest pause");
+    let view = stage.get("flaky");
+    assert_eq!((view.counts.success, view.counts.error), (1, 2), "each attempt counts");
+}
+
+#[test]
+fn attempts_are_the_retries_and_one() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("broken", "@manually", |spec| {
+        spec.retries = 2;
+        set(spec, "fails", "99");
+    }));
+    stage.wait(stage.jobs.run("broken", "ann", false)).unwrap();
+    stage.sim.advance(MINUTE);
+    let launch = &stage.history("broken")[0];
+    assert_eq!((launch.state, launch.runs.len()), (LaunchState::Failed, 3));
+    assert_eq!(launch.reason, "as told");
+    assert_eq!(stage.get("broken").status, Some(LaunchState::Failed));
+}
+
+#[test]
+fn a_pause_before_a_retry_outlives_a_restart() {
+    let mut stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("flaky", "@manually", |spec| {
+        spec.retries = 1;
+        spec.backoff = Backoff { first: Span::seconds(60), max: Span::seconds(60) };
+        set(spec, "fails", "1");
+    }));
+    stage.wait(stage.jobs.run("flaky", "ann", false)).unwrap();
+    stage.sim.advance(SECOND);
+    stage.outage(10 * SECOND);
+    assert_eq!(stage.get("flaky").active[0].runs.len(), 2, "the second attempt waits");
+    stage.sim.advance(50 * SECOND);
+    assert_eq!(stage.history("flaky")[0].state, LaunchState::Succeeded);
+}
+
+#[test]
+fn outputs_are_cut_to_their_end_with_a_flag() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    let says = "x".repeat(1_500) + &"y".repeat(205);
+    stage.put(job("wordy", "@manually", |spec| {
+        spec.output_max = 200;
+        set(spec, "says", &says);
+    }));
+    stage.wait(stage.jobs.run("wordy", "ann", false)).unwrap();
+    stage.sim.run_until_idle();
+    let run = stage.history("wordy")[0].runs[0].clone();
+    assert_eq!((run.output_bytes, run.is_cut), (1_705, true));
+    assert_eq!(stage.block(stage.jobs.output(&run)).unwrap(), "y".repeat(200));
+}
+
+#[test]
+fn a_running_launch_can_be_cancelled_and_the_row_says_who() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("long", "@manually", |spec| set(spec, "takes", "1h")));
+    stage.wait(stage.jobs.run("long", "ann", false)).unwrap();
+    stage.sim.advance(MINUTE);
+    stage.wait(stage.jobs.cancel("long", 1, "bob")).unwrap();
+    stage.sim.run_until_idle();
+    let launch = &stage.history("long")[0];
+    assert_eq!(launch.state, LaunchState::Cancelled);
+    assert_eq!(launch.cancelled_by.as_deref(), Some("bob"));
+    assert!(launch.ended_at.is_some() && launch.reason.contains("bob"));
+    let error = stage.wait(stage.jobs.cancel("long", 7, "bob")).unwrap_err().to_string();
+    assert!(error.contains("has no launch 7"), "{error}");
+}
+
+#[test]
+fn ephemeral_jobs_go_with_their_first_success() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("brief", "@minutely", |spec| {
+        spec.ephemeral = true;
+        set(spec, "fails", "0");
+    }));
+    stage.put(job("stays", "@minutely", |spec| {
+        spec.ephemeral = true;
+        set(spec, "fails", "9");
+    }));
+    stage.sim.advance(MINUTE);
+    assert!(stage.wait(stage.jobs.get("brief")).is_err());
+    assert_eq!(stage.rows("stays"), ["00:01:00 failed"]);
+}
+
+#[test]
+fn history_is_kept_by_count_over_pages() {
+    let mut stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("often", "@every 10s", |spec| spec.keep = 100));
+    stage.put(job("often2", "@every 10s", |spec| spec.keep = 100));
+    stage.sim.advance(30 * MINUTE);
+    let history = stage.history("often");
+    assert_eq!(history.len(), 100);
+    let ids: Vec<u64> = history.iter().map(|launch| launch.id).collect();
+    assert_eq!(ids, (81..=180).collect::<Vec<_>>());
+    let before = stage.block(stage.jobs.history("often", Some(150), 3)).unwrap();
+    assert_eq!(before.iter().map(|l| l.id).collect::<Vec<_>>(), [149, 148, 147]);
+    assert_eq!(stage.block(stage.jobs.launch("often", 101)).unwrap().id, 101);
+    stage.outage(SECOND);
+    assert_eq!(stage.history("often").len(), 100, "it is stored");
+    stage.wait(stage.jobs.remove("often")).unwrap();
+    assert!(stage.history("often2").len() == 100, "the other job keeps its history");
+}
+
+#[test]
+fn forgetting_a_history_resets_counts_in_one_step() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("often", "@every 10s", |_| ()));
+    stage.sim.advance(10 * MINUTE);
+    let view = stage.wait(stage.jobs.forget("often")).unwrap();
+    assert_eq!((view.counts.success, view.last_success, view.status), (0, None, None));
+    assert!(stage.history("often").is_empty());
+    let error = stage.wait(stage.jobs.forget("nothing")).unwrap_err().to_string();
+    assert_eq!(error, "there is no job «nothing»");
+}

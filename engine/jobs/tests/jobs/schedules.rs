@@ -1,0 +1,271 @@
+//! Schedules: K-T001 to K-T024, as previews.
+
+use turnwheel_jobs::{Dialect, Gap, Hash, JobSpec, Missed, Span};
+
+use super::common::{job, time, Stage, SECOND};
+
+/// The next times of a schedule at a moment, as text.
+fn times(spec: &JobSpec, now: &str, count: usize) -> Vec<String> {
+    let stage = Stage::at(now);
+    let found = stage.jobs.preview(spec, count).expect("a schedule");
+    found.iter().map(ToString::to_string).collect()
+}
+
+fn plain(schedule: &str) -> JobSpec {
+    job("test_job", schedule, |_| ())
+}
+
+fn zoned(schedule: &str, zone: &str, gap: Gap) -> JobSpec {
+    job("test_job", schedule, |spec| {
+        spec.timezone = zone.to_owned();
+        spec.daylight_saving = gap;
+    })
+}
+
+#[track_caller]
+fn check(schedule: &str, now: &str, expected: &[&str]) {
+    assert_eq!(times(&plain(schedule), now, expected.len()), expected, "{schedule}");
+}
+
+#[test]
+fn at_is_that_instant() {
+    check("@at 2026-01-01T10:00:00Z", "2025-12-01T00:00:00Z", &["2026-01-01T10:00:00Z"]);
+    check("@at 2026-01-01T10:00:00+02:00", "2025-12-01T00:00:00Z", &["2026-01-01T08:00:00Z"]);
+    assert!(times(&plain("@at 2018-01-01T00:00:00Z"), "2026-01-01T00:00:00Z", 1).is_empty());
+}
+
+#[test]
+fn at_in_the_past_is_refused_unless_it_may_be_late() {
+    let stage = Stage::at("2026-01-01T10:00:00Z");
+    let late = |limit: Option<Span>| {
+        job("once", "@at 2026-01-01T09:55:00Z", |spec| spec.start_within = limit)
+    };
+    let error = stage.refused(late(None));
+    assert!(error.contains("has passed") && error.contains("start_within"), "{error}");
+    assert!(stage.refused(late(Some(Span::seconds(60)))).contains("has passed"));
+    stage.put(late(Some(Span::seconds(600))));
+    stage.sim.run_until_idle();
+    assert_eq!(stage.rows("once"), ["09:55:00 succeeded"]);
+}
+
+#[test]
+fn manual_schedules_never_fire() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    let view = stage.put(plain("@manually"));
+    assert_eq!((view.next, view.problem), (None, None));
+    stage.sim.advance(400 * 24 * 3_600 * SECOND);
+    assert!(stage.rows("test_job").is_empty());
+}
+
+#[test]
+fn short_names_are_patterns() {
+    let now = "2026-03-04T05:06:07.5Z";
+    check("@minutely", now, &["2026-03-04T05:07:00Z", "2026-03-04T05:08:00Z"]);
+    check("@hourly", now, &["2026-03-04T06:00:00Z", "2026-03-04T07:00:00Z"]);
+    check("@daily", now, &["2026-03-05T00:00:00Z", "2026-03-06T00:00:00Z"]);
+    check("@midnight", now, &["2026-03-05T00:00:00Z"]);
+    check("@weekly", now, &["2026-03-08T00:00:00Z", "2026-03-15T00:00:00Z"]);
+    check("@monthly", now, &["2026-04-01T00:00:00Z", "2026-05-01T00:00:00Z"]);
+    check("@yearly", now, &["2027-01-01T00:00:00Z"]);
+    check("@annually", now, &["2027-01-01T00:00:00Z"]);
+}
+
+#[test]
+fn five_fields_need_the_classic_dialect() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    let error = stage.refused(plain("*/5 * * * *"));
+    assert!(error.contains("has 5 fields and needs 6") && error.contains("classic"), "{error}");
+    let classic = |schedule: &str| job("c", schedule, |spec| spec.dialect = Dialect::Classic);
+    let now = "2026-01-01T00:00:00Z";
+    let expected = ["2026-01-01T00:05:00Z", "2026-01-01T00:10:00Z"];
+    assert_eq!(times(&classic("*/5 * * * *"), now, 2), expected);
+    assert_eq!(times(&classic("30 */5 * * * *"), now, 1), ["2026-01-01T00:00:30Z"]);
+    assert_eq!(times(&classic("0 0 * * 7"), now, 1), ["2026-01-04T00:00:00Z"], "a Sunday");
+}
+
+#[test]
+fn fields_take_lists_ranges_steps_names_and_question_marks() {
+    let now = "2026-01-01T00:00:00Z";
+    check("0 0 9-17/4 * * *", now, &["2026-01-01T09:00:00Z", "2026-01-01T13:00:00Z"]);
+    check("0 0 0 ? * MON,Wed", now, &["2026-01-05T00:00:00Z", "2026-01-07T00:00:00Z"]);
+    check("0 0 0 1 feb-APR/2 ?", now, &["2026-02-01T00:00:00Z", "2026-04-01T00:00:00Z"]);
+    check("50/5 * * * * *", now, &["2026-01-01T00:00:50Z", "2026-01-01T00:00:55Z"]);
+    check("0 0 0 29 2 *", now, &["2028-02-29T00:00:00Z"]);
+}
+
+#[test]
+fn wrong_fields_are_named() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    for (schedule, place) in [
+        ("60 * * * * *", "field 1, the second, «60»"),
+        ("* 60 * * * *", "field 2, the minute, «60»"),
+        ("* * 24 * * *", "field 3, the hour, «24»"),
+        ("* * * 0 * *", "field 4, the day of the month, «0»"),
+        ("* * * * 13 *", "field 5, the month, «13»"),
+        ("* * * * * 7", "field 6, the weekday, «7»: «7» is not from 0 to 6; Sunday is 0"),
+        ("* * 5-3 * * *", "the range «5-3» ends before it begins"),
+        ("*/0 * * * * *", "a step of 0"),
+        ("*/x * * * * *", "«x» is no step"),
+        ("* * * * * someday", "«someday»"),
+        ("", "it is empty"),
+        ("@often", "«@often» is unknown; known are @yearly"),
+        ("@every soon", "write it as 90s, 15m or 1h30m"),
+        ("@every -5s", "is no length of time"),
+        ("@at tomorrow", "is no time"),
+        ("TZ=Mars/Base * * * * * *", "the zone «Mars/Base» is unknown"),
+        ("TZ=UTC", "after TZ= comes a zone and then the schedule"),
+    ] {
+        let error = stage.refused(plain(schedule));
+        assert!(error.contains(place), "{schedule}: {error}");
+        assert!(error.starts_with("job «test_job», schedule"), "{error}");
+    }
+}
+
+#[test]
+fn restricted_day_fields_fit_either_and_free_ones_do_not_count() {
+    let now = "2026-01-01T00:00:00Z";
+    // Fridays, and every 13th.
+    let both = ["2026-01-02T00:00:00Z", "2026-01-09T00:00:00Z", "2026-01-13T00:00:00Z"];
+    check("0 0 0 13 * 5", now, &both);
+    check("0 0 0 13 * *", now, &["2026-01-13T00:00:00Z", "2026-02-13T00:00:00Z"]);
+    check("0 0 0 * * 5", now, &["2026-01-02T00:00:00Z", "2026-01-09T00:00:00Z"]);
+}
+
+#[test]
+fn patterns_without_a_time_say_so() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    let view = stage.put(plain("0 0 0 30 2 *"));
+    assert_eq!(view.next, None);
+    assert!(view.problem.expect("it says so").contains("never fires"));
+}
+
+#[test]
+fn periods_are_whole_seconds_from_a_stored_start() {
+    let now = "2026-01-01T00:00:00.7Z";
+    check("@every 500ms", now, &["2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z"]);
+    check("@every 1500ms", now, &["2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z"]);
+    check("@every 2s", now, &["2026-01-01T00:00:02Z", "2026-01-01T00:00:04Z"]);
+    check("@every 1h30m", now, &["2026-01-01T01:30:00Z", "2026-01-01T03:00:00Z"]);
+    let mut stage = Stage::at("2026-01-01T00:00:07Z");
+    stage.put(job("often", "@every 1m", |spec| spec.missed = Missed::None));
+    stage.outage(95 * SECOND);
+    assert_eq!(stage.get("often").next, Some(time("2026-01-01T00:02:07Z")), "the phase is kept");
+}
+
+#[test]
+fn editing_other_settings_keeps_the_phase() {
+    let stage = Stage::at("2026-01-01T00:00:07Z");
+    stage.put(plain("@every 1m"));
+    stage.sim.advance(90 * SECOND);
+    let view = stage.put(job("test_job", "@every 1m", |spec| spec.owner = "ann".to_owned()));
+    assert_eq!(view.next, Some(time("2026-01-01T00:02:07Z")));
+}
+
+#[test]
+fn the_legacy_hash_gives_the_values_of_dkron() {
+    let legacy = |schedule: &str| job("test_job", schedule, |spec| spec.hash = Hash::Legacy);
+    let now = "2026-01-01T00:00:00Z";
+    assert_eq!(times(&legacy("0 0 ~ * * *"), now, 1), ["2026-01-01T18:00:00Z"]);
+    let madrid = legacy("TZ=Europe/Madrid 0 0 1 * ~ *");
+    assert_eq!(times(&madrid, now, 1), ["2026-06-30T23:00:00Z"], "the first of July, 1 o'clock");
+}
+
+#[test]
+fn tildes_spread_with_a_real_hash() {
+    let now = "2026-01-01T00:00:00Z";
+    let quarter = times(&plain("0 ~/15 * * * *"), now, 5);
+    let minutes: Vec<u32> = quarter.iter().map(|at| at[14..16].parse().unwrap()).collect();
+    assert_eq!(minutes[1], minutes[0] + 15, "{quarter:?}");
+    assert_eq!((minutes[0] + 60) % 60, minutes[4], "the offset is stable");
+    let hour = |name: &str| {
+        let spec = job(name, "0 0 ~ * * *", |_| ());
+        times(&spec, now, 1)[0][11..13].parse::<usize>().unwrap()
+    };
+    assert_ne!((hour("abc"), hour("abd")), (hour("cba"), hour("dba")), "anagrams differ");
+    let stage = Stage::at(now);
+    let mut hours = [0; 24];
+    for number in 0..480 {
+        let spec = job(&format!("job-{number}"), "0 0 ~ * * *", |_| ());
+        let at = stage.jobs.preview(&spec, 1).unwrap()[0].to_string();
+        hours[at[11..13].parse::<usize>().unwrap()] += 1;
+    }
+    assert!(hours.iter().all(|count| (5..50).contains(count)), "{hours:?}");
+}
+
+#[test]
+fn a_zone_counts_for_all_forms() {
+    let now = "2026-07-01T12:00:00Z";
+    for schedule in ["@daily", "0 0 0 * * *"] {
+        let spec = zoned(schedule, "Europe/Madrid", Gap::First);
+        assert_eq!(times(&spec, now, 1), ["2026-07-01T22:00:00Z"], "{schedule}");
+    }
+    for prefix in ["TZ=Europe/Madrid @daily", "CRON_TZ=Europe/Madrid 0 0 0 * * *"] {
+        check(prefix, now, &["2026-07-01T22:00:00Z"]);
+    }
+    let stage = Stage::at(now);
+    let view = stage.put(zoned("@every 2s", "Europe/Amsterdam", Gap::First));
+    assert_eq!(view.next, Some(time("2026-07-01T12:00:02Z")));
+    stage.sim.advance(2 * SECOND);
+    assert_eq!(stage.rows("test_job"), ["12:00:02 succeeded"], "once");
+    let both = zoned("TZ=Europe/Paris @daily", "Europe/Madrid", Gap::First);
+    assert!(stage.refused(both).contains("give one"));
+}
+
+#[test]
+fn times_in_the_spring_gap_follow_the_policy() {
+    // 2 to 3 o'clock does not exist on the 29th.
+    let now = "2026-03-28T12:00:00Z";
+    let at = |gap| times(&zoned("0 30 2 * * *", "Europe/Berlin", gap), now, 2);
+    assert_eq!(at(Gap::First), ["2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"]);
+    assert_eq!(at(Gap::Shift), ["2026-03-29T01:30:00Z", "2026-03-30T00:30:00Z"]);
+    assert_eq!(at(Gap::Skip), ["2026-03-30T00:30:00Z", "2026-03-31T00:30:00Z"]);
+    let often = |gap| times(&zoned("0 */20 2 * * *", "Europe/Berlin", gap), now, 3);
+    let once = ["2026-03-29T01:00:00Z", "2026-03-30T00:00:00Z", "2026-03-30T00:20:00Z"];
+    assert_eq!(often(Gap::First), once, "once for all of them");
+    let each = ["2026-03-29T01:00:00Z", "2026-03-29T01:20:00Z", "2026-03-29T01:40:00Z"];
+    assert_eq!(often(Gap::Shift), each);
+    let hourly = zoned("0 15 * * * *", "Europe/Berlin", Gap::First);
+    let expected = ["2026-03-29T00:15:00Z", "2026-03-29T01:15:00Z"];
+    assert_eq!(times(&hourly, "2026-03-29T00:00:00Z", 2), expected, "intervals leave it out");
+}
+
+#[test]
+fn times_in_the_repeated_hour_fire_once_and_intervals_twice() {
+    // 2 to 3 o'clock comes twice on the 25th.
+    let fixed = zoned("0 30 2 * * *", "Europe/Berlin", Gap::First);
+    let expected = ["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"];
+    assert_eq!(times(&fixed, "2026-10-24T12:00:00Z", 2), expected);
+    let between = ["2026-10-26T01:30:00Z"];
+    assert_eq!(times(&fixed, "2026-10-25T00:45:00Z", 1), between, "not the second one");
+    let interval = zoned("0 0/30 * * * *", "Europe/Berlin", Gap::First);
+    let interval = JobSpec { schedule: "0 */30 * * * *".to_owned(), ..interval };
+    let expected = [
+        "2026-10-25T00:00:00Z",
+        "2026-10-25T00:30:00Z",
+        "2026-10-25T01:00:00Z",
+        "2026-10-25T01:30:00Z",
+    ];
+    assert_eq!(times(&interval, "2026-10-24T23:30:00Z", 4), expected);
+}
+
+#[test]
+fn dates_bound_the_times() {
+    let bounded = job("b", "0 0 0 * * *", |spec| {
+        spec.starts_at = Some(time("2026-02-10T00:00:00Z"));
+        spec.expires_at = Some(time("2026-02-12T00:00:00Z"));
+    });
+    let found = times(&bounded, "2026-01-01T00:00:00Z", 9);
+    let days = ["2026-02-10T00:00:00Z", "2026-02-11T00:00:00Z", "2026-02-12T00:00:00Z"];
+    assert_eq!(found, days, "the begin itself is a time");
+}
+
+#[test]
+fn jitter_is_stable_and_within_its_limit() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    let spec = job("j", "@hourly", |spec| spec.jitter = Span::seconds(600));
+    let next = stage.put(spec).next.expect("it fires");
+    assert!((time("2026-01-01T01:00:00Z")..time("2026-01-01T01:10:00Z")).contains(&next));
+    stage.sim.advance(2 * 3_600 * SECOND);
+    let first = stage.history("j")[0].clone();
+    assert_eq!((first.planned, first.decided), (time("2026-01-01T01:00:00Z"), next));
+}
