@@ -24,10 +24,10 @@ pub mod watch;
 mod world;
 
 pub use action::{
-    Action, ActionView, Asked, Cause, Change, Concurrency, Finalize, Finalizes, Next, On,
-    OnInterrupt, Phases, PlanLock, PlanShown, Poll, PollAll, Polled, Polling, Polls, PollsTogether,
-    Rescue, RetryPolicy, Revert, Reverts, Run, RunAsync, Runs, RunsAsync, Shown, Singleton,
-    StepContext, SubPlanOptions, Transacting, WhenTaken,
+    Action, ActionView, Asked, Cause, Change, ChildOutput, ChildOutputs, Concurrency, Finalize,
+    Finalizes, Next, On, OnInterrupt, Phases, PlanLock, PlanShown, Poll, PollAll, Polled, Polling,
+    Polls, PollsTogether, Rescue, RetryPolicy, Revert, Reverts, Run, RunAsync, Runs, RunsAsync,
+    Shown, Singleton, StepContext, SubPlanOptions, Transacting, WhenTaken,
 };
 pub use connect::{ConnectError, Connector};
 pub use error::{

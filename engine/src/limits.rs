@@ -315,6 +315,12 @@ pub const SUB_PLANS_PAGE: usize = 512;
 /// Bytes of the inputs that are read in one go, about: beyond it a page has fewer sub-plans.
 pub const SUB_PLANS_PAGE_BYTES: usize = 256 * 1_024;
 
+/// Sub-plans that one call asks for, if it gives some of them keys.
+pub const SUB_PLANS_NAMED_MAX: usize = 10_000;
+
+/// Sub-plans whose outputs are read from the store in one go.
+pub const CHILD_OUTPUTS_PAGE: usize = 64;
+
 /// Sub-plans that are over of which a plan keeps the results by id; all of them are counted.
 pub const SUB_PLANS_KEPT: usize = 10_000;
 

@@ -19,6 +19,7 @@
 //! | [`Reverts`] | [`Revert`]: undoes the work of run |
 //! | `(Runs, Finalizes)`, `(RunsAsync, Reverts)`, `(Runs, Finalizes, Reverts)` … | all that are listed |
 
+mod child_outputs;
 mod chunk;
 mod concurrency;
 mod erased;
@@ -45,6 +46,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
+pub use child_outputs::{ChildOutput, ChildOutputs};
 pub(crate) use chunk::ChunkLine;
 pub use concurrency::Concurrency;
 pub(crate) use erased::{AnyAction, Begun, Call, CallKind, Returned};

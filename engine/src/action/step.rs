@@ -14,7 +14,7 @@ use super::{Action, CancelFlag, Cause};
 use crate::error::ActionError;
 use crate::id::{ActionId, PlanId, StepId};
 use crate::payload::Payload;
-use crate::plan::{Event, PartEnded, StepState, SubPlanCounts};
+use crate::plan::{AskedFacts, Event, PartEnded, StepState, SubPlanCounts};
 use crate::time::Time;
 use crate::world::{Ids, Shared};
 
@@ -70,6 +70,7 @@ pub(crate) struct Facts {
     pub(crate) cause: Cause,
     pub(crate) cancelled: CancelFlag,
     pub(crate) sub_plans: SubPlanCounts,
+    pub(crate) asked: AskedFacts,
     pub(crate) ids: Arc<Ids>,
     /// Details of the last heartbeat.
     pub(crate) beat: Option<Payload>,

@@ -1,8 +1,9 @@
 //! Plans that a step asks for.
 
 use super::{Action, StepContext};
-use crate::error::ActionError;
+use crate::error::{ActionError, TextTooLong};
 use crate::id::PlanId;
+use crate::limits::NAME_BYTES_MAX;
 use crate::payload::Payload;
 use crate::plan::{SubPlan, SubPlanLabels};
 use crate::world::check_labels;
@@ -22,6 +23,7 @@ use crate::world::check_labels;
 #[must_use]
 pub struct SubPlanOptions {
     labels: SubPlanLabels,
+    key: Option<String>,
 }
 
 impl SubPlanOptions {
@@ -36,6 +38,17 @@ impl SubPlanOptions {
         let name = name.into();
         self.labels.own.retain(|(known, _)| *known != name);
         self.labels.own.push((name, value.into()));
+        self
+    }
+
+    /// The key of the plan among those that its step asks for. A step that asks for a key again, also in a
+    /// later attempt, gets the same plan, as long as that is under way or was successful; a plan that has
+    /// not ended well is replaced by a new one. So a fan-out that is tried again repeats what failed only.
+    ///
+    /// The key alone decides: input and labels of a plan that is found again are as they were. A step that
+    /// had ended well and [begins again](crate::PlanHandle::restart_from) asks for new plans.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
         self
     }
 
@@ -76,13 +89,46 @@ impl<A: Action> StepContext<A> {
         options: SubPlanOptions,
         input: &B::Input,
     ) -> Result<PlanId, ActionError> {
-        let labels = options.labels;
+        let SubPlanOptions { labels, key } = options;
         check_labels(&labels.own)
             .map_err(|problem| ActionError::new("label", problem).and_final())?;
-        let plan = self.facts.ids.next(self.facts.now);
+        if let Some(key) = &key {
+            TextTooLong::check("key of a sub-plan", key, NAME_BYTES_MAX)
+                .map_err(|error| ActionError::new("key", error).and_final())?;
+            let known = self.wishes.plans.find(key);
+            if let Some(plan) = known.or_else(|| self.facts.asked.keyed.get(key).copied()) {
+                self.wishes.plans.name(plan, Some(key))?;
+                return Ok(plan);
+            }
+        }
         let input = Payload::of(input).map_err(|error| error.of("the input", B::NAME))?;
+        let plan = self.facts.ids.next(self.facts.now);
+        self.wishes.plans.name(plan, key.as_deref())?;
         self.wishes.plans.push(SubPlan { plan, action: B::NAME.to_owned(), input, labels });
         Ok(plan)
+    }
+
+    /// Asks for one plan for each input, with keys of this name and their positions: a later attempt finds
+    /// the plans of the former one [again](SubPlanOptions::key). Their outputs are read by
+    /// [`child_outputs`](StepContext::child_outputs).
+    ///
+    /// # Errors
+    ///
+    /// As of [`trigger_with`](StepContext::trigger_with); of more than
+    /// [`SUB_PLANS_NAMED_MAX`](crate::limits::SUB_PLANS_NAMED_MAX) inputs none of the rest is asked for.
+    pub fn trigger_each<'i, B: Action>(
+        &mut self,
+        name: &str,
+        inputs: impl IntoIterator<Item = &'i B::Input>,
+    ) -> Result<(), ActionError>
+    where
+        B::Input: 'i,
+    {
+        for (position, input) in inputs.into_iter().enumerate() {
+            let options = SubPlanOptions::new().key(format!("{name}/{position}"));
+            self.trigger_with::<B>(options, input)?;
+        }
+        Ok(())
     }
 
     /// Lets at most so many of the plans that this call asks for be under way at once:

@@ -10,7 +10,8 @@ use crate::error::ActionError;
 use crate::id::{ActionId, StepId};
 use crate::payload::Payload;
 use crate::plan::{
-    plan_alone as plan, Flow, Planned, PlannedAction, PlannedStep, StepKind, SubPlanCounts,
+    plan_alone as plan, AskedFacts, Flow, Planned, PlannedAction, PlannedStep, StepKind,
+    SubPlanCounts,
 };
 use crate::world::{Triggering, World};
 
@@ -132,6 +133,7 @@ pub fn call_alone<A: Action>(
         cause: Cause::Turn,
         cancelled: CancelFlag::default(),
         sub_plans: SubPlanCounts::default(),
+        asked: AskedFacts::default(),
         ids: Arc::clone(shared.ids()),
         beat: None,
         world: Arc::downgrade(shared),

@@ -53,12 +53,13 @@ pub fn decode(plan: PlanId, bytes: &[u8]) -> Result<Vec<Record>, StoreError> {
 
 /// A whole plan.
 pub fn encode_plan(plan: &Plan) -> Vec<u8> {
-    write(plan)
+    write(&(plan, plan.more()))
 }
 
 /// A whole plan.
 pub fn decode_plan(plan: PlanId, bytes: &[u8]) -> Result<Plan, StoreError> {
-    let mut plan: Plan = read(plan, bytes)?;
+    let (mut plan, more) = read_with_rest::<Plan>(plan, bytes)?;
+    plan.take_more(&more);
     plan.rebuild();
     Ok(plan)
 }
@@ -243,6 +244,14 @@ impl<'de> de_flavors::Flavor<'de> for Source<'de> {
 }
 
 fn read<T: DeserializeOwned>(plan: PlanId, bytes: &[u8]) -> Result<T, StoreError> {
+    read_with_rest(plan, bytes).map(|(value, _)| value)
+}
+
+/// A value, and the bytes behind it: later versions add theirs there.
+fn read_with_rest<T: DeserializeOwned>(
+    plan: PlanId,
+    bytes: &[u8],
+) -> Result<(T, Vec<u8>), StoreError> {
     let corrupt = |problem: &dyn std::fmt::Display| {
         StoreError::Corrupt(format!("plan {plan}: an entry cannot be understood: {problem}"))
     };
@@ -262,7 +271,7 @@ fn read<T: DeserializeOwned>(plan: PlanId, bytes: &[u8]) -> Result<T, StoreError
     if *version == VERSION_VALUES {
         let mut whole = with_values(bytes, &values).ok_or_else(|| corrupt(&"it is cut off"))?;
         whole[0] = VERSION;
-        return read(plan, &whole);
+        return read_with_rest(plan, &whole);
     }
     let Some((head, body)) = bytes.split_at_checked(HEAD) else {
         return Err(corrupt(&"it is cut off"));
@@ -277,7 +286,9 @@ fn read<T: DeserializeOwned>(plan: PlanId, bytes: &[u8]) -> Result<T, StoreError
     }
     let values = values.into_iter().map(|(_, value)| value).collect::<Vec<_>>().into_iter();
     let mut reading = postcard::Deserializer::from_flavor(Source { body, values, aside });
-    T::deserialize(&mut reading).map_err(|error| corrupt(&error))
+    let value = T::deserialize(&mut reading).map_err(|error| corrupt(&error))?;
+    let rest = reading.finalize().map_err(|error| corrupt(&error))?;
+    Ok((value, rest.to_vec()))
 }
 
 /// Finds what a disk has changed: files have no checksums of their own but in the write-ahead log. A

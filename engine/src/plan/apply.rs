@@ -180,6 +180,10 @@ impl Plan {
                 self.known(*step)?;
                 self.children.add_ahead(*step, plans);
             }
+            Record::SubPlansNamed { step, plans } => {
+                self.known(*step)?;
+                self.children.name(*step, plans);
+            }
             Record::ContinueAsNew { at, step, input } => {
                 self.known(*step)?;
                 self.continues = Some(input.clone());

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
+use super::asked::{Asked, Named, OfStep, SubPlan, SubPlanLabels};
 use super::pages::Pages;
-use super::record::{SubPlan, SubPlanLabels};
 use super::{Plan, PlanResult, PlanState};
 use crate::id::{PlanId, StepId};
 use crate::limits::{
@@ -87,6 +87,9 @@ pub(crate) struct Children {
     untold: BTreeSet<StepId>,
     /// Location of the contents that are not in memory.
     pages: Pages,
+    /// What was asked for; snapshots have it [behind the plan](Plan::more).
+    #[serde(skip)]
+    pub(super) asked: Asked,
     /// Contents that were read from pages, of plans that have not begun.
     #[serde(skip)]
     read: HashMap<PlanId, SubPlan>,
@@ -119,6 +122,10 @@ impl Children {
         if !self.are_open(step) && !self.are_untold(step) {
             self.begin_round(step);
         }
+        let joined = self.asked.add(step, plans);
+        if let Some((well, _)) = self.before.get_mut(&step) {
+            *well -= joined.min(*well);
+        }
         let open = self.open.entry(step).or_default();
         open.at_once = at_once.unwrap_or(SUB_PLANS_AT_ONCE).min(SUB_PLANS_AT_ONCE_MAX);
         let (ahead, mut total) = self.pages.take_ahead(step);
@@ -138,7 +145,40 @@ impl Children {
         counts.total += total as u32;
         counts.pending += total as u32;
         self.begin(step);
+        // All that was asked for may be known and over.
+        self.close_if_over(step);
         total
+    }
+
+    /// A call that asks for plans by key names them all, before it adds the new ones.
+    pub(super) fn name(&mut self, step: StepId, plans: &[Named]) {
+        if !self.are_open(step) && !self.are_untold(step) {
+            self.begin_round(step);
+        }
+        self.asked.name(step, plans);
+    }
+
+    /// What a step has asked for.
+    pub(crate) fn asked(&self, step: StepId) -> Option<&OfStep> {
+        self.asked.of(step)
+    }
+
+    /// A step that has ended well begins again.
+    pub(super) fn forget_asked(&mut self, step: StepId) {
+        self.asked.forget(step);
+    }
+
+    /// Orders the newest rounds of a snapshot that does not have their order.
+    pub(super) fn guess_asked(&mut self) {
+        let steps: Vec<StepId> = self.counts.keys().copied().collect();
+        for step in steps {
+            let count = self.round(step).total as usize;
+            let is_its = |(_, child): &(&PlanId, &Child)| child.step == step;
+            let mut plans: Vec<PlanId> =
+                self.all.iter().filter(is_its).map(|(plan, _)| *plan).collect();
+            plans.drain(..plans.len().saturating_sub(count));
+            self.asked.guess(step, plans);
+        }
     }
 
     /// The turn of the next page of a step has come: these are its plans, by the names of their actions.
@@ -182,6 +222,9 @@ impl Children {
         let (step, page) = (child.step, std::mem::take(&mut child.page));
         self.pages.ended(page, 1);
         self.counts.entry(step).or_default().end(result, 1);
+        if result != PlanResult::Success {
+            self.asked.failed(step, plan);
+        }
         self.over.push_back(plan);
         if self.over.len() > SUB_PLANS_KEPT {
             self.over.pop_front().and_then(|oldest| self.all.remove(&oldest));
@@ -195,6 +238,9 @@ impl Children {
 
     /// Sub-plans of a step that have not begun are not started any more.
     pub(super) fn dropped(&mut self, step: StepId, result: PlanResult) {
+        if let Some(first) = self.first_in_pages(step) {
+            self.asked.lost(step, first, None);
+        }
         let Some(open) = self.open.get_mut(&step) else { return };
         for page in std::mem::take(&mut open.pages) {
             let left = self.pages.remove(page);
@@ -212,6 +258,11 @@ impl Children {
             return;
         };
         open.pages.pop_front();
+        let first = self.pages.find(page).map(|page| page.first);
+        if let Some(first) = first {
+            let next = self.first_in_pages(step);
+            self.asked.lost(step, first, next);
+        }
         let left = self.pages.remove(page);
         self.counts.entry(step).or_default().end(PlanResult::Error, left);
         self.begin(step);
@@ -231,9 +282,20 @@ impl Children {
     /// told of those that are not over, and of new ones.
     pub(super) fn begin_round(&mut self, step: StepId) {
         self.told(step);
+        let (open, in_pages) = (self.open.get(&step), self.first_in_pages(step));
+        self.asked.begin_round(step, |plan| {
+            in_pages.is_some_and(|first| *plan >= first)
+                || open.is_some_and(|it| it.begun.contains(plan) || it.waiting.contains(plan))
+        });
         if let Some(counts) = self.counts.get(&step) {
             self.before.insert(step, (counts.success, counts.failed));
         }
+    }
+
+    /// The first of a step's plans whose contents are in pages.
+    fn first_in_pages(&self, step: StepId) -> Option<PlanId> {
+        let page = self.open.get(&step)?.pages.front()?;
+        self.pages.find(*page).map(|page| page.first)
     }
 
     /// Numbers of the plans of a step's newest round.
@@ -374,11 +436,13 @@ impl Children {
     pub(super) fn add_ahead(&mut self, step: StepId, plans: &[SubPlan]) {
         if let Some(first) = plans.first() {
             self.pages.add_ahead(step, first.plan, plans.len());
+            self.asked.ahead(step, plans);
         }
     }
 
     /// The step's next call has begun: sub-plans written ahead for the previous one do not count.
     pub(super) fn forget_ahead(&mut self, step: StepId) {
+        self.asked.forget_ahead(step);
         let (pages, _) = self.pages.take_ahead(step);
         for page in pages {
             let _not_made = self.pages.remove(page);

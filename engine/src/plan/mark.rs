@@ -62,6 +62,10 @@ impl Plan {
         why: &str,
     ) -> Result<(), Inconsistent> {
         for id in steps {
+            if self.known(*id)?.state == StepState::Success {
+                // Its work is done once more: by new plans.
+                self.children.forget_asked(*id);
+            }
             let step = self.known(*id)?;
             step.state = StepState::Pending;
             step.error = None;

@@ -12,6 +12,7 @@
 
 mod apply;
 mod around;
+mod asked;
 mod beat;
 mod called;
 mod children;
@@ -21,6 +22,7 @@ mod flow;
 mod grow;
 mod hooks;
 mod mark;
+mod more;
 mod pages;
 mod planner;
 mod queued;
@@ -39,6 +41,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use apply::Inconsistent;
+pub(crate) use asked::{AskedFacts, Ids, Named, Place};
+pub use asked::{SubPlan, SubPlanLabels};
 pub use beat::Beat;
 pub(crate) use children::Children;
 pub use children::{Child, Delayed, SubPlanCounts};
@@ -51,9 +55,7 @@ pub use hooks::HookDue;
 pub(crate) use hooks::{changes, HooksDue};
 pub(crate) use planner::{plan_alone, plan_root};
 pub use planner::{ActionRef, Planner};
-pub use record::{
-    Created, End, Planned, PlannedAction, PlannedStep, Record, SubPlan, SubPlanLabels,
-};
+pub use record::{Created, End, Planned, PlannedAction, PlannedStep, Record};
 pub(crate) use reference::{needs_of, resolve};
 pub use reference::{Input, OutputRef};
 pub use state::{PlanResult, PlanState, StepKind, StepState};

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::asked::SubPlan;
 use super::flow::Flow;
 use super::grow::GrownStep;
 use super::hooks::HookDue;
@@ -355,6 +356,14 @@ pub enum Record {
         /// Result of the planning.
         planned: Box<Planned>,
     },
+    /// A call has asked for plans by key: all that it has asked for, in their order, new ones and those
+    /// that an earlier call has asked for. The new ones are in the [`SubPlans`](Self::SubPlans) after it.
+    SubPlansNamed {
+        /// The step.
+        step: StepId,
+        /// The plans with their keys.
+        plans: Vec<(PlanId, Option<String>)>,
+    },
 }
 
 /// The begin of a plan.
@@ -435,28 +444,6 @@ pub struct PlannedStep {
     pub queue: String,
     /// The error of a plan step.
     pub error: Option<ActionError>,
-}
-
-/// A plan that a step asks for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SubPlan {
-    /// Its id, given before it is made: however often it is asked for, it is made once.
-    pub plan: PlanId,
-    /// Name of its root action.
-    pub action: String,
-    /// Its input.
-    pub input: Payload,
-    /// Labels for searches.
-    pub labels: SubPlanLabels,
-}
-
-/// The labels of a plan that a step asks for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SubPlanLabels {
-    /// Its own.
-    pub own: Vec<(String, String)>,
-    /// Whether it has those of the plan that asks for it, too, as they are when it is made.
-    pub is_inheriting: bool,
 }
 
 /// How a call of a step's code ended.

@@ -127,6 +127,7 @@ impl PlanActor {
             cause: step.cause,
             cancelled,
             sub_plans: plan.children.round(id),
+            asked: plan.children.asked(id).map(|asked| asked.facts()).unwrap_or_default(),
             ids: Arc::clone(self.world.ids()),
             beat: step.beat.as_ref().and_then(|beat| beat.details.clone()),
             world: Arc::downgrade(&self.world),

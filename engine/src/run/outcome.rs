@@ -50,7 +50,7 @@ impl Decisions<'_> {
 
     /// Whether plans are under way that a step has asked for, or asks for now.
     pub(super) fn waits_for_plans(&self, id: StepId, wishes: &Wishes) -> bool {
-        wishes.plans.count() > 0 || self.plan.children.are_open(id)
+        !wishes.plans.is_empty() || self.plan.children.are_open(id)
     }
 
     /// Whether anything can call a suspended step again, except a cancel or a limit.

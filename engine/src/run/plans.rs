@@ -14,11 +14,19 @@ use crate::time::Time;
 
 impl Decisions<'_> {
     /// A step that is suspended now has asked for plans.
-    pub(super) fn ask_for_plans(&mut self, step: StepId, asked: Triggered, at_once: Option<u32>) {
+    pub(super) fn ask_for_plans(
+        &mut self,
+        step: StepId,
+        mut asked: Triggered,
+        at_once: Option<u32>,
+    ) {
         // While the plan is being cancelled only one that was told to end may ask, to clean up.
         let is_late = self.plan.cancel.is_some() && !self.plan.step(step).is_ending;
-        if asked.count() == 0 || is_late {
+        if asked.is_empty() || is_late {
             return;
+        }
+        if let Some(plans) = asked.take_named() {
+            self.record(Record::SubPlansNamed { step, plans });
         }
         let plans = asked.into_rest();
         self.record(Record::SubPlans { at: self.now, step, plans, at_once });

@@ -129,6 +129,7 @@ fn source(plan: &Plan, record: &Record) -> Option<(Time, Option<String>, String)
         | Record::Chunk { .. }
         | Record::ChunksDropped { .. }
         | Record::SubPlansAhead { .. }
+        | Record::SubPlansNamed { .. }
         | Record::SubPlansNext { .. }
         | Record::Beat { .. } => return None,
         Record::Planned(planned) => {

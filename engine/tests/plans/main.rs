@@ -11,6 +11,7 @@ mod clock;
 mod continued;
 mod execution;
 mod extends;
+mod fan_out;
 mod growth;
 mod many_sub_plans;
 mod middleware;
