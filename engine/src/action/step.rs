@@ -11,8 +11,9 @@ use turnwheel_actors::TraceContext;
 use super::chunk::ChunkLine;
 use super::triggered::Triggered;
 use super::{Action, CancelFlag, Cause};
-use crate::error::ActionError;
+use crate::error::{ActionError, TextTooLong};
 use crate::id::{ActionId, PlanId, StepId};
+use crate::limits::NAME_BYTES_MAX;
 use crate::payload::Payload;
 use crate::plan::{AskedFacts, Event, PartEnded, StepState, SubPlanCounts};
 use crate::time::Time;
@@ -92,6 +93,8 @@ pub(crate) struct Facts {
 pub(crate) struct Wishes {
     pub(crate) progress: Option<u32>,
     pub(crate) timers: Vec<(Time, Payload)>,
+    /// Timers with names, in the order of the commands: when they are due with their event, or cancelled.
+    pub(crate) named_timers: Vec<(String, Option<(Time, Payload)>)>,
     /// Whether these timers take the place of those that the step has.
     pub(crate) only_timers: bool,
     pub(crate) plans: Triggered,
@@ -393,6 +396,54 @@ impl<A: Action> StepContext<A> {
         let event = Payload::of(event).map_err(|error| error.of("an event", A::NAME))?;
         self.wishes.timers.push((due, event));
         Ok(())
+    }
+
+    /// As [`event_after`](Self::event_after) for a timer with a name: it replaces the timer that the step
+    /// has set by this name before, which fires no more. So it is also moved: set it again.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use turnwheel_engine::{action, ActionError, Next, StepContext};
+    ///
+    /// /// Ends a minute after the last sign of somebody.
+    /// #[action(output = u32)]
+    /// async fn session(step: &mut StepContext<Session>) -> Result<Next, ActionError> {
+    ///     if step.timer() == Some("idle") {
+    ///         return Ok(Next::Done);
+    ///     }
+    ///     step.output += 1;
+    ///     step.set_timer("idle", Duration::from_secs(60), &())?;
+    ///     Ok(step.wait_for_event("a sign of somebody"))
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The event cannot be written as JSON, or the name is too long.
+    pub fn set_timer<E: Serialize>(
+        &mut self,
+        name: &str,
+        delay: Duration,
+        event: &E,
+    ) -> Result<(), ActionError> {
+        TextTooLong::check("name of a timer", name, NAME_BYTES_MAX)
+            .map_err(|error| ActionError::new("timer", error).and_final())?;
+        let due = self.facts.now.after(delay);
+        let event = Payload::of(event).map_err(|error| error.of("an event", A::NAME))?;
+        self.wishes.named_timers.push((name.to_owned(), Some((due, event))));
+        Ok(())
+    }
+
+    /// Cancels the timer of this name, when the end of this call is durable: it never fires after that, also
+    /// after a crash. An event of it that waits for the end of this call is dropped. Without such a timer
+    /// nothing happens.
+    pub fn cancel_timer(&mut self, name: &str) {
+        self.wishes.named_timers.push((name.to_owned(), None));
+    }
+
+    /// The name of the timer that the call's event is of, if it is of one with a name.
+    pub fn timer(&self) -> Option<&str> {
+        self.facts.event.as_ref().filter(|event| event.is_own)?.id.as_deref()
     }
 
     /// Work in memory for when the plan takes the end of this call.

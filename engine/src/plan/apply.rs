@@ -6,7 +6,7 @@ use super::flow::{Flow, Graph};
 use super::record::{Created, Planned, Record};
 use super::reference::needs_of;
 use super::state::{PlanResult, PlanState, StepKind, StepState};
-use super::step::{ActionData, Event, PlanTimer, Step};
+use super::step::{ActionData, Event, Step};
 use super::{counted, Cancel, Children, Counts, Delayed, Entry, HooksDue, Plan};
 use crate::id::{ActionId, PlanId, StepId};
 use crate::limits::HISTORY_KEPT;
@@ -45,6 +45,7 @@ impl Plan {
             history_left_out: 0,
             timers: BTreeMap::new(),
             last_timer: 0,
+            timer_names: BTreeMap::new(),
             cancel: None,
             is_reverting: false,
             last_order: 0,
@@ -130,24 +131,15 @@ impl Plan {
             }
             Record::TimerSet { timer, step, due, payload } => {
                 self.known(*step)?;
-                let entry = PlanTimer { step: *step, due: *due, payload: payload.clone() };
-                self.timers.insert(*timer, entry);
-                self.last_timer = self.last_timer.max(*timer);
+                self.set_timer(*timer, *step, *due, payload);
             }
-            Record::TimerFired { timer, at } => {
-                let Some(PlanTimer { step, payload, .. }) = self.timers.remove(timer) else {
-                    return Err(self.wrong("a timer fires that was not set"));
-                };
-                let step = self.known(step)?;
-                // An interrupted step is about to be called again, and takes its events then.
-                let takes = [StepState::Suspended, StepState::Running, StepState::Retrying];
-                if !takes.contains(&step.state) {
-                    return Ok(());
-                }
-                step.inbox.push_back(Event { id: None, payload, at: *at, is_own: true });
-            }
+            Record::TimerFired { timer, at } => self.timer_fired(*timer, *at)?,
             Record::TimerCancelled { timer } => {
                 self.timers.remove(timer);
+            }
+            Record::TimerNamed { step, name, set } => {
+                self.known(*step)?;
+                self.name_timer(*step, name, set.as_ref());
             }
             Record::Interrupted { step, at, error } => {
                 self.interrupted(*step, *at, error.as_ref())?;

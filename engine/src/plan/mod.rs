@@ -32,6 +32,7 @@ mod revert;
 mod seen;
 mod state;
 mod step;
+mod timers;
 mod trace;
 mod waits;
 
@@ -111,6 +112,9 @@ pub struct Plan {
     /// Timers that are not over.
     pub timers: BTreeMap<u32, PlanTimer>,
     pub(crate) last_timer: u32,
+    /// Names of timers; snapshots have them [behind the plan](Plan::more).
+    #[serde(skip)]
+    timer_names: BTreeMap<u32, String>,
     /// The request to cancel it, if there is one.
     pub cancel: Option<Cancel>,
     /// Whether what was done is being taken back.

@@ -8,7 +8,7 @@ use super::Plan;
 impl Plan {
     /// Data that older snapshots do not have, in the order in which versions have added it.
     pub(crate) fn more(&self) -> impl Serialize + '_ {
-        (&self.children.asked,)
+        (&self.children.asked, &self.timer_names)
     }
 
     /// Takes it from the bytes behind the plan; what is not there is empty.
@@ -17,6 +17,7 @@ impl Plan {
             Some(asked) => self.children.asked = asked,
             None => self.children.guess_asked(),
         }
+        self.timer_names = next(&mut bytes).unwrap_or_default();
     }
 }
 

@@ -6,7 +6,7 @@ use crate::id::{PlanId, StepId};
 use crate::journal::Locks;
 use crate::limits::EVENTS_MAX;
 use crate::payload::Payload;
-use crate::plan::{End, Plan, PlanState, PlanTimer, Record, StepKind, StepState};
+use crate::plan::{End, Plan, PlanState, Record, StepKind, StepState};
 use crate::time::Time;
 
 /// Decides for one plan. Each decision is applied to the plan at once and kept for the journal.
@@ -198,17 +198,13 @@ impl Decisions<'_> {
             let timer = self.plan.last_timer + 1;
             self.record(Record::TimerSet { timer, step: id, due, payload });
         }
+        for (name, due) in wishes.named_timers {
+            self.name_timer(id, name, due);
+        }
         self.ask_for_plans(id, wishes.plans, wishes.at_once);
         self.ask_for_parts(id, wishes.parts, &wishes.drops);
         self.take_event(id);
         self.plans_are_over(id);
-    }
-
-    /// Nothing comes any more that a step has asked for by time.
-    fn forget_timers(&mut self, id: StepId) {
-        let of_step = |(timer, it): (&u32, &PlanTimer)| (it.step == id).then_some(*timer);
-        let timers: Vec<u32> = self.plan.timers.iter().filter_map(of_step).collect();
-        timers.into_iter().for_each(|timer| self.record(Record::TimerCancelled { timer }));
     }
 
     /// A step, or its compensation, has failed: whether it is tried again.

@@ -71,6 +71,7 @@ mod queue;
 mod refusal;
 mod rescue;
 mod row;
+mod timers;
 mod traced;
 mod unencodable;
 mod wakes;

@@ -37,6 +37,8 @@ pub(crate) enum OrderKind {
     Label { set: Vec<(String, String)>, removed: Vec<String> },
     /// Plan a delayed plan at another time, or allow it at last.
     Delay { start_at: Option<Time>, start_before: Option<Time>, is_frozen: bool },
+    /// Move a timer of a step, or cancel it.
+    Timer { step: StepId, name: String, due: Option<Time> },
 }
 
 impl Decisions<'_> {
@@ -57,6 +59,7 @@ impl Decisions<'_> {
             OrderKind::Delay { start_at, start_before, is_frozen } => {
                 self.delay_anew(start_at, start_before, is_frozen, by)
             }
+            OrderKind::Timer { step, name, due } => self.change_timer(step, name, due, by),
         };
         Ok(done?)
     }

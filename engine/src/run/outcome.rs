@@ -5,7 +5,7 @@ use crate::action::{AnyAction, Cause, Next, Wishes};
 use crate::error::{cut, ActionError};
 use crate::id::StepId;
 use crate::limits::REASON_BYTES_MAX;
-use crate::plan::{End, PlanTimer, Step, StepKind, StepState};
+use crate::plan::{End, Step, StepKind, StepState};
 
 impl Decisions<'_> {
     /// The end of a call that has returned this.
@@ -56,7 +56,6 @@ impl Decisions<'_> {
     /// Whether anything can call a suspended step again, except a cancel or a limit.
     fn can_be_called(&self, id: StepId, wishes: &Wishes) -> bool {
         let (plan, step) = (&self.plan, self.plan.step(id));
-        let has_timer = || plan.timers.values().any(|timer: &PlanTimer| timer.step == id);
         // A part that has failed may be tried again or left out.
         let over =
             [StepState::Success, StepState::Skipped, StepState::Cancelled, StepState::Dropped];
@@ -64,8 +63,7 @@ impl Decisions<'_> {
             part.asker.is_some_and(|(asker, _)| asker == id) && !over.contains(&part.state)
         };
         self.action_of(id).is_none_or(AnyAction::takes_events)
-            || !wishes.timers.is_empty()
-            || (!wishes.only_timers && has_timer())
+            || self.will_have_timer(id, wishes)
             || !wishes.parts.is_empty()
             || step.inbox.len() > usize::from(step.in_event)
             || self.waits_for_plans(id, wishes)

@@ -124,6 +124,7 @@ fn source(plan: &Plan, record: &Record) -> Option<(Time, Option<String>, String)
         Record::Created(_)
         | Record::TimerSet { .. }
         | Record::TimerCancelled { .. }
+        | Record::TimerNamed { .. }
         | Record::HooksDue { .. }
         | Record::HooksDone { .. }
         | Record::Chunk { .. }

@@ -8,4 +8,5 @@ mod polling;
 mod polls_together;
 mod queues;
 mod singletons;
+mod timers;
 mod wait_circles;
