@@ -25,9 +25,10 @@ mod world;
 
 pub use action::{
     Action, ActionView, Asked, Cause, Change, ChildOutput, ChildOutputs, Concurrency, Finalize,
-    Finalizes, Next, On, OnInterrupt, Phases, PlanLock, PlanShown, Poll, PollAll, Polled, Polling,
-    Polls, PollsTogether, Rescue, RetryPolicy, Revert, Reverts, Run, RunAsync, Runs, RunsAsync,
-    Shown, Singleton, StepContext, SubPlanOptions, Transacting, WhenTaken,
+    FinalizeAsync, Finalizes, FinalizesAsync, Next, On, OnInterrupt, Phases, PlanLock, PlanShown,
+    Poll, PollAll, Polled, Polling, PollingAsync, Polls, PollsAsync, PollsTogether, Rescue,
+    RetryPolicy, Revert, RevertAsync, Reverts, RevertsAsync, Run, RunAsync, Runs, RunsAsync, Shown,
+    Singleton, StepContext, SubPlanOptions, Transacting, WhenTaken,
 };
 pub use connect::{ConnectError, Connector};
 pub use error::{
@@ -77,12 +78,13 @@ pub use transaction::TransactionAdapter;
 /// | method | what it is given | trait |
 /// | --- | --- | --- |
 /// | `run`, may be `async` | input, `step` | [`Run`], [`RunAsync`] |
-/// | `start` | input, `step`; its result is the task | [`Polling::start`] |
-/// | `poll`, `cancel` | `&mut` task, input, `step` | [`Polling::poll`], [`Polling::cancel`] |
-/// | `finalize` | input, output, `step` | [`Finalize`] |
-/// | `revert` | input, output, `step` | [`Revert`] |
+/// | `start` | input, `step`; its result is the task | [`Polling::start`], [`PollingAsync::start`] |
+/// | `poll`, `cancel` | `&mut` task, input, `step` | [`Polling::poll`], [`PollingAsync::poll`] … |
+/// | `finalize` | input, output, `step` | [`Finalize`], [`FinalizeAsync`] |
+/// | `revert` | input, output, `step` | [`Revert`], [`RevertAsync`] |
 ///
-/// Every parameter but the task may be left out. `run` may give `Result<Next, ..>` instead of an
+/// Every parameter but the task may be left out. Each of these methods may be an `async fn`: it is called
+/// on the world's workers, and waits without holding a thread. `run` may give `Result<Next, ..>` instead of an
 /// output, to suspend for instance; then it writes `step.output`, and the option `output` says its
 /// type. An action that polls has the output [`Polled`] with its task, unless `polled` and
 /// `output` say another.

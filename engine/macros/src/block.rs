@@ -144,7 +144,7 @@ impl Block {
             ));
         }
         if let (Some(start), Some(poll)) = (&self.start, &self.poll) {
-            phases.push("Polls");
+            phases.push(if self.polls_async() { "PollsAsync" } else { "Polls" });
             let parameters = signature::parameters(&start.sig, &[Role::Input])?;
             input = signature::type_of(&parameters, Role::Input).or(input);
             let task = match signature::gives(&start.sig) {
@@ -158,14 +158,16 @@ impl Block {
             traits.push(self.polling(options, target, &task, (start, &parameters), poll)?);
         }
         let roles = [Role::Input, Role::Output];
-        for (method, phase, name) in
-            [(&self.finalize, "Finalizes", "Finalize"), (&self.revert, "Reverts", "Revert")]
-        {
+        let names = [["Finalizes", "Finalize"], ["Reverts", "Revert"]];
+        let names_async = [["FinalizesAsync", "FinalizeAsync"], ["RevertsAsync", "RevertAsync"]];
+        for (method, at) in [(&self.finalize, 0), (&self.revert, 1)] {
             let Some(method) = method else { continue };
+            let is_async = method.sig.asyncness.is_some();
+            let [phase, name] = if is_async { names_async[at] } else { names[at] };
             let parameters = signature::parameters(&method.sig, &roles)?;
             input = input.or_else(|| signature::type_of(&parameters, Role::Input));
             phases.push(phase);
-            traits.push(expand::plain(options, name, target, method, &parameters)?);
+            traits.push(expand::plain(options, name, target, method, &parameters));
         }
         let own = ItemImpl { items: self.own, ..block.clone() };
         let action = expand::action_of(Parts {
@@ -182,7 +184,7 @@ impl Block {
         Ok(quote!(#own #action))
     }
 
-    /// The items of `Polling`.
+    /// The items of `Polling` or `PollingAsync`.
     fn polling(
         &self,
         options: &Options,
@@ -194,12 +196,14 @@ impl Block {
         let root = options.root();
         let (error, context) = (quote!(#root::ActionError), quote!(#root::StepContext<Self>));
         let roles = [Role::Task, Role::Input];
-        expand::is_blocking(start)?;
+        let is_async = self.polls_async();
+        let asyncness = is_async.then(|| quote!(async));
         let (before, arguments) = signature::arguments(parameters);
+        let wait = expand::wait(start);
         let given = expand::given(
             &signature::gives(&start.sig),
             &quote! {
-                <#target>::start(self, #(#arguments),*)
+                <#target>::start(self, #(#arguments),*)#wait
             },
         );
         let mut items = self.polling.clone();
@@ -210,7 +214,7 @@ impl Block {
         }
         items.extend(quote! {
             type Task = #task;
-            fn start(&self, step: &mut #context) -> ::core::result::Result<#task, #error> {
+            #asyncness fn start(&self, step: &mut #context) -> ::core::result::Result<#task, #error> {
                 #before
                 let given = #given;
                 ::core::result::Result::Ok(given)
@@ -220,18 +224,17 @@ impl Block {
             [(Some(poll), quote!(#root::Poll)), (self.cancel.as_ref(), quote!(()))]
         {
             let Some(method) = method else { continue };
-            expand::is_blocking(method)?;
-            let name = &method.sig.ident;
+            let (name, wait) = (&method.sig.ident, expand::wait(method));
             let (before, arguments) =
                 signature::arguments(&signature::parameters(&method.sig, &roles)?);
             let given = expand::given(
                 &signature::gives(&method.sig),
                 &quote! {
-                    <#target>::#name(self, #(#arguments),*)
+                    <#target>::#name(self, #(#arguments),*)#wait
                 },
             );
             items.extend(quote! {
-                fn #name(
+                #asyncness fn #name(
                     &self,
                     task: &mut #task,
                     step: &mut #context,
@@ -242,7 +245,13 @@ impl Block {
                 }
             });
         }
-        Ok(expand::Trait { name: "Polling", items })
+        Ok(expand::Trait { name: if is_async { "PollingAsync" } else { "Polling" }, items })
+    }
+
+    /// Whether a method of the polling phase waits.
+    fn polls_async(&self) -> bool {
+        let mut methods = [&self.start, &self.poll, &self.cancel].into_iter().flatten();
+        methods.any(|method| method.sig.asyncness.is_some())
     }
 }
 

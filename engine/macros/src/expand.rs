@@ -111,15 +111,15 @@ pub(crate) fn plain(
     target: &Type,
     method: &ImplItemFn,
     parameters: &[Parameter],
-) -> syn::Result<Trait> {
-    is_blocking(method)?;
+) -> Trait {
     let root = options.root();
     let (before, arguments) = signature::arguments(parameters);
     let called = &method.sig.ident;
-    let call = quote!(<#target>::#called(self, #(#arguments),*));
+    let (asyncness, wait) = (&method.sig.asyncness, wait(method));
+    let call = quote!(<#target>::#called(self, #(#arguments),*)#wait);
     let given = given(&signature::gives(&method.sig), &call);
     let items = quote! {
-        fn #called(
+        #asyncness fn #called(
             &self,
             step: &mut #root::StepContext<Self>,
         ) -> ::core::result::Result<(), #root::ActionError> {
@@ -128,7 +128,7 @@ pub(crate) fn plain(
             ::core::result::Result::Ok(())
         }
     };
-    Ok(Trait { name, items })
+    Trait { name, items }
 }
 
 /// The value of a call; its error goes to the caller.
@@ -146,10 +146,9 @@ pub(crate) fn output(gives: &Gives) -> Option<Type> {
     }
 }
 
-pub(crate) fn is_blocking(method: &ImplItemFn) -> syn::Result<()> {
-    let Some(token) = &method.sig.asyncness else { return Ok(()) };
-    let text = "only `run` may be an `async fn`: this one is called on the blocking pool";
-    Err(syn::Error::new_spanned(token, text))
+/// What follows a call of a method that waits.
+pub(crate) fn wait(method: &ImplItemFn) -> Option<TokenStream> {
+    method.sig.asyncness.map(|_| quote!(.await))
 }
 
 /// The last name of a type's path.

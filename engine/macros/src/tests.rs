@@ -30,8 +30,6 @@ fn a_wrong_item_is_told_what_to_write() {
     let both = quote!(impl Charge { fn run(&self) {} fn poll(&self) {} });
     assert!(error(both).contains("either runs or polls"));
     assert!(error(quote!(impl Charge { fn poll(&self) {} })).contains("fn start"));
-    let revert = quote!(impl Charge { fn run(&self) {} async fn revert(&self) {} });
-    assert!(error(revert).contains("only `run`"));
     let unknown = action(
         quote!(colour = "red"),
         quote!(
@@ -61,4 +59,19 @@ fn name_and_type_follow_the_function() {
     let named = action(quote!(name = "charge"), quote!(impl Card { const X: u8 = 1; }));
     let text = named.expect("it is right").to_string();
     assert!(text.contains("= \"charge\"") && text.contains("type Phases = ()"), "{text}");
+}
+
+#[test]
+fn methods_that_wait_make_the_traits_that_wait() {
+    let block = quote!(impl Charge {
+        fn start(&self) -> u32 { 1 }
+        async fn poll(&self) -> Poll { Poll::Done }
+        async fn finalize(&self) {}
+        async fn revert(&self) {}
+    });
+    let text = action(quote!(), block).expect("it is right").to_string();
+    for name in ["PollsAsync", "PollingAsync", "FinalizeAsync", "FinalizesAsync", "RevertAsync"] {
+        assert!(text.contains(name), "{name} is not in {text}");
+    }
+    assert_eq!(text.matches(". await").count(), 3, "{text}");
 }

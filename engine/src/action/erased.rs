@@ -273,10 +273,8 @@ impl<A: Action> AnyAction for A {
     fn begin(self: Arc<Self>, call: Call) -> Begun {
         match call.kind {
             CallKind::Run => A::Phases::run(self, call),
-            CallKind::Finalize => {
-                Begun::Blocking(Box::new(move || A::Phases::finalize(&self, call)))
-            }
-            CallKind::Revert => Begun::Blocking(Box::new(move || A::Phases::revert(&self, call))),
+            CallKind::Finalize => A::Phases::finalize(self, call),
+            CallKind::Revert => A::Phases::revert(self, call),
         }
     }
 }

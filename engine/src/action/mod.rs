@@ -14,9 +14,10 @@
 //! | [`Runs`] | [`Run`]: a function that may block, called on the blocking pool in a place of its queue |
 //! | [`RunsAsync`] | [`RunAsync`]: an `async fn`, called on the world's workers |
 //! | [`Polls`] | [`Polling`]: starts external work and polls it |
+//! | [`PollsAsync`] | [`PollingAsync`]: the same, by `async fn`s |
 //! | [`PollsTogether`] | [`PollAll`]: the same, and one call polls many steps |
-//! | [`Finalizes`] | [`Finalize`] |
-//! | [`Reverts`] | [`Revert`]: undoes the work of run |
+//! | [`Finalizes`], [`FinalizesAsync`] | [`Finalize`], [`FinalizeAsync`] |
+//! | [`Reverts`], [`RevertsAsync`] | [`Revert`], [`RevertAsync`]: undoes the work of run |
 //! | `(Runs, Finalizes)`, `(RunsAsync, Reverts)`, `(Runs, Finalizes, Reverts)` … | all that are listed |
 
 mod child_outputs;
@@ -52,10 +53,13 @@ pub use concurrency::Concurrency;
 pub(crate) use erased::{AnyAction, Begun, Call, CallKind, Returned};
 pub(crate) use heartbeat::CancelFlag;
 pub use hook::{Change, On};
-pub use phases::{Finalizes, Phases, Polls, PollsTogether, Reverts, Runs, RunsAsync};
+pub use phases::{
+    Finalizes, FinalizesAsync, Phases, Polls, PollsAsync, PollsTogether, Reverts, RevertsAsync,
+    Runs, RunsAsync,
+};
 pub(crate) use policy::{crashes, interrupted, silent, timed_out, CRASHES};
 pub use policy::{Cause, OnInterrupt, Rescue, RetryPolicy};
-pub use poll::{Poll, Polled, Polling};
+pub use poll::{Poll, Polled, Polling, PollingAsync};
 pub(crate) use present::{show, show_one};
 pub use present::{ActionView, PlanShown, Shown, MASK};
 pub(crate) use registry::Registry;
@@ -351,6 +355,34 @@ pub trait Finalize: Action {
     ///
     /// The step fails and the plan is paused.
     fn finalize(&self, step: &mut StepContext<Self>) -> Result<(), ActionError>;
+}
+
+/// The finalize phase of an action that waits without holding a thread, as [`Finalize`]. Inside of a
+/// transaction of the host it holds the thread of that.
+pub trait FinalizeAsync: Action {
+    /// Ends the work when all run steps of the plan have ended well. It must be idempotent: after a
+    /// failure the whole phase is run again.
+    ///
+    /// # Errors
+    ///
+    /// The step fails and the plan is paused.
+    fn finalize(
+        &self,
+        step: &mut StepContext<Self>,
+    ) -> impl Future<Output = Result<(), ActionError>> + Send;
+}
+
+/// The compensation of an action that waits without holding a thread, as [`Revert`].
+pub trait RevertAsync: Action {
+    /// Undoes the work of the run phase. It must be idempotent: after a crash it is called again.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Revert::revert`].
+    fn revert(
+        &self,
+        step: &mut StepContext<Self>,
+    ) -> impl Future<Output = Result<(), ActionError>> + Send;
 }
 
 /// Takes back what the run phase of an action has done: the compensation of a saga (Garcia-Molina

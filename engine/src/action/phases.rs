@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use super::erased::{blocking, Begun, Call, Returned};
-use super::{poll, together, Action, Finalize, Next, PollAll, Polling, Revert, Run, RunAsync};
-use crate::action::erased::{finish, prepare};
+use super::erased::{blocking, finish, prepare, Begun, Call, Returned};
+use super::{
+    poll, together, Action, Finalize, FinalizeAsync, Next, PollAll, Polling, PollingAsync, Revert,
+    RevertAsync, Run, RunAsync,
+};
 
 /// The phases of an action; implemented by `()`, [`Runs`], [`RunsAsync`], [`Finalizes`],
-/// [`Reverts`], and pairs and triples of them.
+/// [`Reverts`] and the others of this kind, and by pairs and triples of them.
 pub trait Phases<A: Action>: sealed::Sealed<A> {}
 
 impl<A: Action, P: sealed::Sealed<A>> Phases<A> for P {}
@@ -24,6 +26,10 @@ pub enum RunsAsync {}
 #[derive(Debug)]
 pub enum Polls {}
 
+/// The same, and waits without a thread: [`PollingAsync`].
+#[derive(Debug)]
+pub enum PollsAsync {}
+
 /// The action has a run phase that starts something outside and polls it together with others:
 /// [`PollAll`].
 #[derive(Debug)]
@@ -33,12 +39,20 @@ pub enum PollsTogether {}
 #[derive(Debug)]
 pub enum Finalizes {}
 
+/// The action has a finalize phase that waits without a thread: [`FinalizeAsync`].
+#[derive(Debug)]
+pub enum FinalizesAsync {}
+
 /// The work of the action can be undone: [`Revert`].
 #[derive(Debug)]
 pub enum Reverts {}
 
+/// The work of the action can be undone, without a thread that waits: [`RevertAsync`].
+#[derive(Debug)]
+pub enum RevertsAsync {}
+
 pub(crate) mod sealed {
-    use super::{Action, Arc, Begun, Call, Returned};
+    use super::{Action, Arc, Begun, Call};
 
     /// The functions that the engine calls.
     #[expect(unnameable_types, reason = "it is sealed")]
@@ -59,7 +73,7 @@ pub(crate) mod sealed {
         /// Calls the finalize phase.
         #[doc(hidden)]
         #[allow(private_interfaces)]
-        fn finalize(action: &A, call: Call) -> Returned {
+        fn finalize(action: Arc<A>, call: Call) -> Begun {
             let _ = (action, call);
             unreachable!("an action without a finalize phase has no finalize step")
         }
@@ -67,7 +81,7 @@ pub(crate) mod sealed {
         /// Calls the compensation.
         #[doc(hidden)]
         #[allow(private_interfaces)]
-        fn revert(action: &A, call: Call) -> Returned {
+        fn revert(action: Arc<A>, call: Call) -> Begun {
             let _ = (action, call);
             unreachable!("an action without a compensation is not taken back")
         }
@@ -75,6 +89,21 @@ pub(crate) mod sealed {
 }
 
 use sealed::Sealed;
+
+/// A call whose code is awaited with the context of the step.
+macro_rules! waiting {
+    ($call:ident, $step:ident => $code:expr) => {
+        Begun::Async(Box::pin(async move {
+            let mut step = match prepare::<A>(&$call) {
+                Ok(step) => step,
+                Err(error) => return Returned::not_called(error),
+            };
+            let $step = &mut step;
+            let result = $code;
+            finish(&$call, step, result)
+        }))
+    };
+}
 
 impl<A: Action> Sealed<A> for () {}
 
@@ -93,14 +122,7 @@ impl<A: RunAsync> Sealed<A> for RunsAsync {
 
     #[allow(private_interfaces)]
     fn run(action: Arc<A>, call: Call) -> Begun {
-        Begun::Async(Box::pin(async move {
-            let mut step = match prepare::<A>(&call) {
-                Ok(step) => step,
-                Err(error) => return Returned::not_called(error),
-            };
-            let result = A::run(&action, &mut step).await;
-            finish(&call, step, result)
-        }))
+        waiting!(call, step => A::run(&action, step).await)
     }
 }
 
@@ -109,7 +131,17 @@ impl<A: Polling> Sealed<A> for Polls {
 
     #[allow(private_interfaces)]
     fn run(action: Arc<A>, call: Call) -> Begun {
-        Begun::Blocking(Box::new(move || blocking(&call, |step| poll::run(&*action, step))))
+        Begun::Blocking(Box::new(move || blocking(&call, |step| poll::run_now(&*action, step))))
+    }
+}
+
+impl<A: PollingAsync> Sealed<A> for PollsAsync {
+    const RUNS: bool = true;
+    const IS_ASYNC: bool = true;
+
+    #[allow(private_interfaces)]
+    fn run(action: Arc<A>, call: Call) -> Begun {
+        waiting!(call, step => poll::run(&poll::Waits(&*action), step).await)
     }
 }
 
@@ -127,8 +159,19 @@ impl<A: Finalize> Sealed<A> for Finalizes {
     const FINALIZES: bool = true;
 
     #[allow(private_interfaces)]
-    fn finalize(action: &A, call: Call) -> Returned {
-        blocking(&call, |step| action.finalize(step).map(|()| Next::Done))
+    fn finalize(action: Arc<A>, call: Call) -> Begun {
+        Begun::Blocking(Box::new(move || {
+            blocking(&call, |step| action.finalize(step).map(|()| Next::Done))
+        }))
+    }
+}
+
+impl<A: FinalizeAsync> Sealed<A> for FinalizesAsync {
+    const FINALIZES: bool = true;
+
+    #[allow(private_interfaces)]
+    fn finalize(action: Arc<A>, call: Call) -> Begun {
+        waiting!(call, step => A::finalize(&action, step).await.map(|()| Next::Done))
     }
 }
 
@@ -136,8 +179,19 @@ impl<A: Revert> Sealed<A> for Reverts {
     const REVERTS: bool = true;
 
     #[allow(private_interfaces)]
-    fn revert(action: &A, call: Call) -> Returned {
-        blocking(&call, |step| action.revert(step).map(|()| Next::Done))
+    fn revert(action: Arc<A>, call: Call) -> Begun {
+        Begun::Blocking(Box::new(move || {
+            blocking(&call, |step| action.revert(step).map(|()| Next::Done))
+        }))
+    }
+}
+
+impl<A: RevertAsync> Sealed<A> for RevertsAsync {
+    const REVERTS: bool = true;
+
+    #[allow(private_interfaces)]
+    fn revert(action: Arc<A>, call: Call) -> Begun {
+        waiting!(call, step => A::revert(&action, step).await.map(|()| Next::Done))
     }
 }
 
@@ -153,12 +207,12 @@ impl<A: Action, P: Sealed<A>, Q: Sealed<A>, R: Sealed<A>> Sealed<A> for (P, Q, R
     }
 
     #[allow(private_interfaces)]
-    fn finalize(action: &A, call: Call) -> Returned {
+    fn finalize(action: Arc<A>, call: Call) -> Begun {
         <(P, (Q, R)) as Sealed<A>>::finalize(action, call)
     }
 
     #[allow(private_interfaces)]
-    fn revert(action: &A, call: Call) -> Returned {
+    fn revert(action: Arc<A>, call: Call) -> Begun {
         <(P, (Q, R)) as Sealed<A>>::revert(action, call)
     }
 }
@@ -170,7 +224,7 @@ impl<A: Action, P: Sealed<A>, Q: Sealed<A>> Sealed<A> for (P, Q) {
     const REVERTS: bool = P::REVERTS || Q::REVERTS;
 
     #[allow(private_interfaces)]
-    fn revert(action: &A, call: Call) -> Returned {
+    fn revert(action: Arc<A>, call: Call) -> Begun {
         if P::REVERTS {
             P::revert(action, call)
         } else {
@@ -188,7 +242,7 @@ impl<A: Action, P: Sealed<A>, Q: Sealed<A>> Sealed<A> for (P, Q) {
     }
 
     #[allow(private_interfaces)]
-    fn finalize(action: &A, call: Call) -> Returned {
+    fn finalize(action: Arc<A>, call: Call) -> Begun {
         if P::FINALIZES {
             P::finalize(action, call)
         } else {

@@ -1,5 +1,8 @@
 //! Polling: a step that starts something outside and asks for it again and again.
 
+use std::future::Future;
+use std::pin::pin;
+use std::task::{self, Waker};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -155,64 +158,273 @@ pub trait Polling: Action {
     }
 }
 
+/// As [`Polling`], by `async fn`s that wait without holding a thread: `type Phases = PollsAsync`.
+///
+/// ```
+/// use turnwheel_engine::{action, ActionError, MemoryStore, Poll, World};
+///
+/// struct BackUp;
+///
+/// #[action(name = "back-up")]
+/// impl BackUp {
+///     async fn start(&self, disk: &str) -> Result<String, ActionError> {
+///         Ok(format!("job for {disk}"))
+///     }
+///     async fn poll(&self, job: &mut String) -> Result<Poll, ActionError> {
+///         job.push_str(": done");
+///         Ok(Poll::Done)
+///     }
+/// }
+///
+/// let world = World::builder().action(BackUp).build(MemoryStore::new())?;
+/// let polled = world.trigger::<BackUp>("disk".to_owned()).outcome::<BackUp>().wait()?;
+/// assert_eq!(polled.task.as_deref(), Some("job for disk: done"));
+/// world.shutdown()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait PollingAsync: Action {
+    /// As [`Polling::Task`].
+    type Task: Serialize + DeserializeOwned + Clone + Send;
+
+    /// As [`Polling::polled`].
+    fn polled(output: &mut Self::Output) -> &mut Polled<Self::Task>;
+
+    /// As [`Polling::start`].
+    ///
+    /// # Errors
+    ///
+    /// The step fails.
+    fn start(
+        &self,
+        step: &mut StepContext<Self>,
+    ) -> impl Future<Output = Result<Self::Task, ActionError>> + Send;
+
+    /// As [`Polling::poll`].
+    ///
+    /// # Errors
+    ///
+    /// Counted; the step fails when [`failures_max`](PollingAsync::failures_max) polls in a row have.
+    fn poll(
+        &self,
+        task: &mut Self::Task,
+        step: &mut StepContext<Self>,
+    ) -> impl Future<Output = Result<Poll, ActionError>> + Send;
+
+    /// As [`Polling::cancel`].
+    ///
+    /// # Errors
+    ///
+    /// The step has failed instead, and the plan is paused.
+    fn cancel(
+        &self,
+        task: &mut Self::Task,
+        step: &mut StepContext<Self>,
+    ) -> impl Future<Output = Result<(), ActionError>> + Send {
+        let _ = (task, step);
+        std::future::ready(Ok(()))
+    }
+
+    /// As [`Polling::pause`].
+    fn pause(&self, polls: u32) -> Duration {
+        default_pause(polls)
+    }
+
+    /// As [`Polling::failures_max`].
+    fn failures_max(&self) -> u32 {
+        FAILURES_MAX
+    }
+}
+
+/// The phase by functions that block, or by such that wait.
+pub(super) trait Way<A: Action>: Sync {
+    type Task: Clone + Send;
+
+    fn polled(output: &mut A::Output) -> &mut Polled<Self::Task>;
+
+    fn start(
+        &self,
+        step: &mut StepContext<A>,
+    ) -> impl Future<Output = Result<Self::Task, ActionError>> + Send;
+
+    fn poll(
+        &self,
+        task: &mut Self::Task,
+        step: &mut StepContext<A>,
+    ) -> impl Future<Output = Result<Poll, ActionError>> + Send;
+
+    fn cancel(
+        &self,
+        task: &mut Self::Task,
+        step: &mut StepContext<A>,
+    ) -> impl Future<Output = Result<(), ActionError>> + Send;
+
+    fn pause(&self, polls: u32) -> Duration;
+
+    fn failures_max(&self) -> u32;
+}
+
+/// By functions that block.
+struct Blocks<'a, A>(&'a A);
+
+/// By functions that wait.
+pub(super) struct Waits<'a, A>(pub(super) &'a A);
+
+impl<A: Polling> Way<A> for Blocks<'_, A> {
+    type Task = A::Task;
+
+    fn polled(output: &mut A::Output) -> &mut Polled<A::Task> {
+        A::polled(output)
+    }
+
+    fn start(
+        &self,
+        step: &mut StepContext<A>,
+    ) -> impl Future<Output = Result<A::Task, ActionError>> + Send {
+        std::future::ready(self.0.start(step))
+    }
+
+    fn poll(
+        &self,
+        task: &mut A::Task,
+        step: &mut StepContext<A>,
+    ) -> impl Future<Output = Result<Poll, ActionError>> + Send {
+        std::future::ready(self.0.poll(task, step))
+    }
+
+    fn cancel(
+        &self,
+        task: &mut A::Task,
+        step: &mut StepContext<A>,
+    ) -> impl Future<Output = Result<(), ActionError>> + Send {
+        std::future::ready(self.0.cancel(task, step))
+    }
+
+    fn pause(&self, polls: u32) -> Duration {
+        self.0.pause(polls)
+    }
+
+    fn failures_max(&self) -> u32 {
+        self.0.failures_max()
+    }
+}
+
+impl<A: PollingAsync> Way<A> for Waits<'_, A> {
+    type Task = A::Task;
+
+    fn polled(output: &mut A::Output) -> &mut Polled<A::Task> {
+        A::polled(output)
+    }
+
+    fn start(
+        &self,
+        step: &mut StepContext<A>,
+    ) -> impl Future<Output = Result<A::Task, ActionError>> + Send {
+        self.0.start(step)
+    }
+
+    fn poll(
+        &self,
+        task: &mut A::Task,
+        step: &mut StepContext<A>,
+    ) -> impl Future<Output = Result<Poll, ActionError>> + Send {
+        self.0.poll(task, step)
+    }
+
+    fn cancel(
+        &self,
+        task: &mut A::Task,
+        step: &mut StepContext<A>,
+    ) -> impl Future<Output = Result<(), ActionError>> + Send {
+        self.0.cancel(task, step)
+    }
+
+    fn pause(&self, polls: u32) -> Duration {
+        self.0.pause(polls)
+    }
+
+    fn failures_max(&self) -> u32 {
+        self.0.failures_max()
+    }
+}
+
+/// One call of the run phase in a thread that may block: nothing in it waits.
+pub(super) fn run_now<A: Polling>(
+    action: &A,
+    step: &mut StepContext<A>,
+) -> Result<Next, ActionError> {
+    let way = Blocks(action);
+    let called = pin!(run(&way, step));
+    match called.poll(&mut task::Context::from_waker(Waker::noop())) {
+        task::Poll::Ready(result) => result,
+        task::Poll::Pending => unreachable!("its futures are ready"),
+    }
+}
+
 /// One call of the run phase.
-pub(super) fn run<A: Polling>(action: &A, step: &mut StepContext<A>) -> Result<Next, ActionError> {
+pub(super) async fn run<A: Action, W: Way<A>>(
+    way: &W,
+    step: &mut StepContext<A>,
+) -> Result<Next, ActionError> {
     if matches!(step.cause(), Cause::Cancel { .. } | Cause::Skip) {
-        return end(action, step);
+        return end(way, step).await;
     }
-    let known = A::polled(&mut step.output).task.is_some();
+    let known = W::polled(&mut step.output).task.is_some();
     if !known {
-        let task = action.start(step)?;
-        A::polled(&mut step.output).task = Some(task);
-        return wait(action, step);
+        let task = way.start(step).await?;
+        W::polled(&mut step.output).task = Some(task);
+        return wait(way, step);
     }
-    match step.cause() {
-        Cause::Event => poll(action, step),
+    match (step.cause(), poll_once(way, step).await) {
+        (_, Ok(next)) => Ok(next),
+        (Cause::Event, Err(error)) => {
+            let failures = W::polled(&mut step.output).failed_in_a_row;
+            if failures >= way.failures_max() {
+                return Err(error);
+            }
+            let plan = step.plan_id();
+            tracing::warn!(%error, failures, action = A::NAME, %plan, "a poll failed");
+            wait(way, step)
+        }
         // A new attempt: the external work may still exist.
-        _ => poll_once(action, step).or_else(|error| {
+        (_, Err(error)) => {
             tracing::debug!(%error, action = A::NAME, "what was started is started anew");
-            let task = action.start(step)?;
-            *A::polled(&mut step.output) = Polled { task: Some(task), ..Polled::default() };
-            wait(action, step)
-        }),
+            let task = way.start(step).await?;
+            *W::polled(&mut step.output) = Polled { task: Some(task), ..Polled::default() };
+            wait(way, step)
+        }
     }
 }
 
 /// The step is to end before what was started is done.
-fn end<A: Polling>(action: &A, step: &mut StepContext<A>) -> Result<Next, ActionError> {
-    if let Some(mut task) = A::polled(&mut step.output).task.clone() {
-        action.cancel(&mut task, step)?;
-        A::polled(&mut step.output).task = Some(task);
+async fn end<A: Action, W: Way<A>>(
+    way: &W,
+    step: &mut StepContext<A>,
+) -> Result<Next, ActionError> {
+    if let Some(mut task) = W::polled(&mut step.output).task.clone() {
+        way.cancel(&mut task, step).await?;
+        W::polled(&mut step.output).task = Some(task);
     }
     Ok(Next::Done)
 }
 
-fn poll<A: Polling>(action: &A, step: &mut StepContext<A>) -> Result<Next, ActionError> {
-    poll_once(action, step).or_else(|error| {
-        let failures = A::polled(&mut step.output).failed_in_a_row;
-        if failures >= action.failures_max() {
-            return Err(error);
-        }
-        tracing::warn!(%error, failures, action = A::NAME, plan = %step.plan_id(), "a poll failed");
-        wait(action, step)
-    })
-}
-
-fn poll_once<A: Polling>(action: &A, step: &mut StepContext<A>) -> Result<Next, ActionError> {
-    let polled = A::polled(&mut step.output);
+async fn poll_once<A: Action, W: Way<A>>(
+    way: &W,
+    step: &mut StepContext<A>,
+) -> Result<Next, ActionError> {
+    let polled = W::polled(&mut step.output);
     polled.polls += 1;
     let Some(mut task) = polled.task.clone() else {
         return Err(ActionError::new("not_started", "there is nothing to poll"));
     };
-    match action.poll(&mut task, step) {
+    match way.poll(&mut task, step).await {
         Err(error) => {
-            let polled = A::polled(&mut step.output);
+            let polled = W::polled(&mut step.output);
             polled.failed += 1;
             polled.failed_in_a_row += 1;
             Err(error)
         }
         Ok(outcome) => {
-            let polled = A::polled(&mut step.output);
+            let polled = W::polled(&mut step.output);
             polled.task = Some(task);
             polled.failed_in_a_row = 0;
             match outcome {
@@ -221,15 +433,15 @@ fn poll_once<A: Polling>(action: &A, step: &mut StepContext<A>) -> Result<Next, 
                     if let Some(progress) = progress {
                         step.set_progress(progress);
                     }
-                    wait(action, step)
+                    wait(way, step)
                 }
             }
         }
     }
 }
 
-fn wait<A: Polling>(action: &A, step: &mut StepContext<A>) -> Result<Next, ActionError> {
-    let polls = A::polled(&mut step.output).polls;
-    step.only_event_after(action.pause(polls), &"poll")?;
+fn wait<A: Action, W: Way<A>>(way: &W, step: &mut StepContext<A>) -> Result<Next, ActionError> {
+    let polls = W::polled(&mut step.output).polls;
+    step.only_event_after(way.pause(polls), &"poll")?;
     Ok(Next::suspend(format!("poll {}", polls + 1)))
 }

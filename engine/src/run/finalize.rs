@@ -4,6 +4,7 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use turnwheel_actors::{Context, Handler};
+use turnwheel_runtime::completion::block_on;
 
 use super::decide::{Decisions, Effect};
 use super::{on_pool, PlanActor};
@@ -135,8 +136,17 @@ impl Part {
                     Returned::failed(ActionError::new("panic", panic_message(panic)))
                 })
             }
+            Some(Ok(Begun::Async(future))) => {
+                // The transaction is of this thread.
+                let returned = catch_unwind(AssertUnwindSafe(|| block_on(future)));
+                let waited = returned.map_err(panic_message).and_then(|waited| {
+                    waited.map_err(|refused| crate::error::unanswered(&refused))
+                });
+                waited
+                    .unwrap_or_else(|message| Returned::failed(ActionError::new("panic", message)))
+            }
             Some(Err(error)) => Returned::not_called(error),
-            Some(Ok(Begun::Async(_))) | None => {
+            None => {
                 let message = "the transaction adapter called its work twice";
                 Returned::failed(ActionError::new("transaction", message).and_final())
             }

@@ -327,3 +327,72 @@ impl FillAndCount {
         Ok(())
     }
 }
+
+/// Polls a job, ends it and takes it back, in functions that wait for a timer of the host.
+struct Slow(Arc<AtomicU64>);
+
+#[action(output = Polled<u32>, rescue = Rescue::Revert)]
+impl Slow {
+    async fn start(&self, fails: bool) -> Result<u32, ActionError> {
+        tick().await;
+        Ok(u32::from(fails))
+    }
+
+    async fn poll(&self, task: &mut u32, fails: bool) -> Result<Poll, ActionError> {
+        tick().await;
+        *task += 10;
+        match (*task, fails) {
+            (10 | 11, _) => Ok(Poll::Pending(Some(0.5))),
+            (_, true) => Err(ActionError::new("lost", "the job is lost").and_final()),
+            _ => Ok(Poll::Done),
+        }
+    }
+
+    fn failures_max(&self) -> u32 {
+        1
+    }
+
+    async fn finalize(&self) -> Result<(), ActionError> {
+        tick().await;
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn revert(&self, _fails: bool, polled: &Polled<u32>) -> Result<(), ActionError> {
+        tick().await;
+        assert_eq!(polled.task, Some(11));
+        self.0.fetch_add(100, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Gives its thread back once.
+async fn tick() {
+    let mut is_over = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut is_over, true) {
+            return std::task::Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        std::task::Poll::Pending
+    })
+    .await;
+}
+
+#[test]
+fn phases_that_are_async_poll_finalize_and_revert() -> Outcome {
+    let sim = Sim::new(5);
+    let ends = Arc::new(AtomicU64::new(0));
+    let world = open(&sim, World::builder().action(Slow(Arc::clone(&ends))))?;
+    let done = within(&sim, world.trigger::<Slow>(false).outcome::<Slow>())??;
+    assert_eq!((done.task, done.polls), (Some(20), 2));
+    assert_eq!(ends.load(Ordering::Relaxed), 1, "its finalize phase has ended");
+    let failed = within(&sim, world.trigger::<Slow>(true).outcome::<Slow>())?;
+    let Err(OutcomeError::Failed(PlanFailure { result, error, .. })) = failed else {
+        panic!("it has failed")
+    };
+    assert_eq!(result, PlanResult::Reverted);
+    assert_eq!(error.map(|error| error.kind), Some("lost".to_owned()));
+    assert_eq!(ends.load(Ordering::Relaxed), 101, "it was taken back");
+    Ok(())
+}
