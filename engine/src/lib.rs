@@ -78,16 +78,16 @@ pub use transaction::TransactionAdapter;
 /// | method | what it is given | trait |
 /// | --- | --- | --- |
 /// | `run`, may be `async` | input, `step` | [`Run`], [`RunAsync`] |
-/// | `start` | input, `step`; its result is the task | [`Polling::start`], [`PollingAsync::start`] |
-/// | `poll`, `cancel` | `&mut` task, input, `step` | [`Polling::poll`], [`PollingAsync::poll`] … |
+/// | `start` | input, `step`; its result is the task | [`Polling`], [`PollingAsync`] |
+/// | `poll`, `cancel` | `&mut` task, input, `step` | [`Polling`], [`PollingAsync`] |
 /// | `finalize` | input, output, `step` | [`Finalize`], [`FinalizeAsync`] |
 /// | `revert` | input, output, `step` | [`Revert`], [`RevertAsync`] |
 ///
-/// Every parameter but the task may be left out. Each of these methods may be an `async fn`: it is called
-/// on the world's workers, and waits without holding a thread. `run` may give `Result<Next, ..>` instead of an
-/// output, to suspend for instance; then it writes `step.output`, and the option `output` says its
-/// type. An action that polls has the output [`Polled`] with its task, unless `polled` and
-/// `output` say another.
+/// Every parameter but the task may be left out. Each of these methods may be an `async fn`: it is
+/// called on the world's workers, and waits without holding a thread. `run` may give
+/// `Result<Next, ..>` instead of an output, to suspend for instance; then it writes `step.output`,
+/// and the option `output` says its type. An action that polls has the output [`Polled`] with its
+/// task, unless `polled` and `output` say another.
 ///
 /// ```
 /// use turnwheel_engine::{action, ActionError, MemoryStore, Rescue, World};

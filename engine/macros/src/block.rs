@@ -214,7 +214,10 @@ impl Block {
         }
         items.extend(quote! {
             type Task = #task;
-            #asyncness fn start(&self, step: &mut #context) -> ::core::result::Result<#task, #error> {
+            #asyncness fn start(
+                &self,
+                step: &mut #context,
+            ) -> ::core::result::Result<#task, #error> {
                 #before
                 let given = #given;
                 ::core::result::Result::Ok(given)

@@ -17,9 +17,10 @@ use crate::world::{OutcomeError, PlanView, Shared};
 
 /// The outputs of a step's sub-plans with one root action, read from the store page by page.
 ///
-/// They come in the order in which the step has asked for the plans, of its newest round only: those that
-/// [`StepContext::sub_plans`] counts. Plans of an earlier attempt that are still under way are before them,
-/// unless this attempt has asked for them [by key](crate::SubPlanOptions::key).
+/// They come in the order in which the step has asked for the plans, of its newest round only:
+/// those that [`StepContext::sub_plans`] counts. Plans of an earlier attempt that are still under
+/// way are before them, unless this attempt has asked for them [by
+/// key](crate::SubPlanOptions::key).
 pub struct ChildOutputs<B> {
     world: Weak<Shared>,
     plans: Arc<Ids>,
@@ -44,8 +45,9 @@ impl<B> fmt::Debug for ChildOutputs<B> {
 }
 
 impl<A: Action> StepContext<A> {
-    /// The outputs of the plans of an action that this step has asked for, in their order. A call with
-    /// [`Cause::SubPlans`](super::Cause::SubPlans) finds them all. Code that blocks waits for them, and
+    /// The outputs of the plans of an action that this step has asked for, in their order. A call
+    /// with [`Cause::SubPlans`](super::Cause::SubPlans) finds them all. Code that blocks waits for
+    /// them, and
     /// `async` code awaits [`all`](ChildOutputs::all); a large fan-out reads
     /// [pages](ChildOutputs::next_page).
     ///
@@ -89,8 +91,8 @@ impl<A: Action> StepContext<A> {
 }
 
 impl<B: Action> ChildOutputs<B> {
-    /// Reads the next outcomes, at most [`CHILD_OUTPUTS_PAGE`]; none at the end. So a fan-out of any size
-    /// takes the memory of a page.
+    /// Reads the next outcomes, at most [`CHILD_OUTPUTS_PAGE`]; none at the end. So a fan-out of
+    /// any size takes the memory of a page.
     ///
     /// # Errors
     ///

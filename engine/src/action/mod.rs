@@ -357,8 +357,8 @@ pub trait Finalize: Action {
     fn finalize(&self, step: &mut StepContext<Self>) -> Result<(), ActionError>;
 }
 
-/// The finalize phase of an action that waits without holding a thread, as [`Finalize`]. Inside of a
-/// transaction of the host it holds the thread of that.
+/// The finalize phase of an action that waits without holding a thread, as [`Finalize`]. Inside of
+/// a transaction of the host it holds the thread of that.
 pub trait FinalizeAsync: Action {
     /// Ends the work when all run steps of the plan have ended well. It must be idempotent: after a
     /// failure the whole phase is run again.

@@ -203,7 +203,8 @@ pub trait PollingAsync: Action {
     ///
     /// # Errors
     ///
-    /// Counted; the step fails when [`failures_max`](PollingAsync::failures_max) polls in a row have.
+    /// Counted; the step fails when [`failures_max`](PollingAsync::failures_max) polls in a row
+    /// have.
     fn poll(
         &self,
         task: &mut Self::Task,

@@ -93,7 +93,8 @@ pub(crate) struct Facts {
 pub(crate) struct Wishes {
     pub(crate) progress: Option<u32>,
     pub(crate) timers: Vec<(Time, Payload)>,
-    /// Timers with names, in the order of the commands: when they are due with their event, or cancelled.
+    /// Timers with names, in the order of the commands: when they are due with their event, or
+    /// cancelled.
     pub(crate) named_timers: Vec<(String, Option<(Time, Payload)>)>,
     /// Whether these timers take the place of those that the step has.
     pub(crate) only_timers: bool,
@@ -160,8 +161,8 @@ impl<A: Action> StepContext<A> {
         self.facts.action
     }
 
-    /// 1 for the first time; one more after each failure, and after a crash in which the call before
-    /// may or may not have had its effect.
+    /// 1 for the first time; one more after each failure, and after a crash in which the call
+    /// before may or may not have had its effect.
     pub fn attempt(&self) -> u32 {
         self.facts.attempt
     }
@@ -171,9 +172,10 @@ impl<A: Action> StepContext<A> {
         self.facts.is_first_call
     }
 
-    /// The same text for every attempt of this step, and for no other step: give it to a service that
-    /// takes idempotency keys, and its effect happens once. A compensation sees the key of the step that
-    /// it takes back: a service that keeps one answer for each key needs another one for it.
+    /// The same text for every attempt of this step, and for no other step: give it to a service
+    /// that takes idempotency keys, and its effect happens once. A compensation sees the key of the
+    /// step that it takes back: a service that keeps one answer for each key needs another one for
+    /// it.
     pub fn idempotency_key(&self) -> String {
         let (plan, step) = (self.facts.plan, self.facts.step);
         match self.facts.run {
@@ -296,14 +298,16 @@ impl<A: Action> StepContext<A> {
         }
     }
 
-    /// Asks for a step of another action in the same plan. When the call ends with [`Next::suspend`], it
-    /// begins, at the same time as others; when it has ended well or was left out, this step gets a
-    /// [part](StepContext::part) as an event. `tag` is what this step calls it. Its action does not plan:
-    /// only its run phase is called. When this step ends, what it has asked for and is not over is dropped.
+    /// Asks for a step of another action in the same plan. When the call ends with
+    /// [`Next::suspend`], it begins, at the same time as others; when it has ended well or was left
+    /// out, this step gets a [part](StepContext::part) as an event. `tag` is what this step calls
+    /// it. Its action does not plan: only its run phase is called. When this step ends, what it has
+    /// asked for and is not over is dropped.
     ///
-    /// A step that fails is none of these ends: when nothing else is under way, and this step waits for no timer
-    /// and no plan, the failure is [rescued](Action::rescue) as any other. In a paused plan this step goes on
-    /// waiting; when what it waits for was taken back, it has failed as well.
+    /// A step that fails is none of these ends: when nothing else is under way, and this step waits
+    /// for no timer and no plan, the failure is [rescued](Action::rescue) as any other. In a paused
+    /// plan this step goes on waiting; when what it waits for was taken back, it has failed as
+    /// well.
     ///
     /// # Errors
     ///
@@ -314,14 +318,14 @@ impl<A: Action> StepContext<A> {
         Ok(())
     }
 
-    /// Drops the step of this name that this one has asked for, if it is not over, with all that it has
-    /// asked for. Code that runs is told by [`StepContext::is_cancelled`], and not waited for.
+    /// Drops the step of this name that this one has asked for, if it is not over, with all that it
+    /// has asked for. Code that runs is told by [`StepContext::is_cancelled`], and not waited for.
     pub fn drop_part(&mut self, tag: u32) {
         self.wishes.drops.push(tag);
     }
 
-    /// The name and output of the step that the call's event tells of, if it is for one of those that
-    /// this step has [asked for](StepContext::ask); a step that was left out has none.
+    /// The name and output of the step that the call's event tells of, if it is for one of those
+    /// that this step has [asked for](StepContext::ask); a step that was left out has none.
     pub fn part<T: DeserializeOwned>(&self) -> Option<(u32, Option<T>)> {
         let event = self.facts.event.as_ref()?;
         let ended: PartEnded<serde_json::Value> = event.payload.read().ok()?;
@@ -398,8 +402,9 @@ impl<A: Action> StepContext<A> {
         Ok(())
     }
 
-    /// As [`event_after`](Self::event_after) for a timer with a name: it replaces the timer that the step
-    /// has set by this name before, which fires no more. So it is also moved: set it again.
+    /// As [`event_after`](Self::event_after) for a timer with a name: it replaces the timer that
+    /// the step has set by this name before, which fires no more. So it is also moved: set it
+    /// again.
     ///
     /// ```
     /// use std::time::Duration;
@@ -434,9 +439,9 @@ impl<A: Action> StepContext<A> {
         Ok(())
     }
 
-    /// Cancels the timer of this name, when the end of this call is durable: it never fires after that, also
-    /// after a crash. An event of it that waits for the end of this call is dropped. Without such a timer
-    /// nothing happens.
+    /// Cancels the timer of this name, when the end of this call is durable: it never fires after
+    /// that, also after a crash. An event of it that waits for the end of this call is dropped.
+    /// Without such a timer nothing happens.
     pub fn cancel_timer(&mut self, name: &str) {
         self.wishes.named_timers.push((name.to_owned(), None));
     }

@@ -41,12 +41,14 @@ impl SubPlanOptions {
         self
     }
 
-    /// The key of the plan among those that its step asks for. A step that asks for a key again, also in a
-    /// later attempt, gets the same plan, as long as that is under way or was successful; a plan that has
-    /// not ended well is replaced by a new one. So a fan-out that is tried again repeats what failed only.
+    /// The key of the plan among those that its step asks for. A step that asks for a key again,
+    /// also in a later attempt, gets the same plan, as long as that is under way or was successful;
+    /// a plan that has not ended well is replaced by a new one. So a fan-out that is tried again
+    /// repeats what failed only.
     ///
-    /// The key alone decides: input and labels of a plan that is found again are as they were. A step that
-    /// had ended well and [begins again](crate::PlanHandle::restart_from) asks for new plans.
+    /// The key alone decides: input and labels of a plan that is found again are as they were. A
+    /// step that had ended well and [begins again](crate::PlanHandle::restart_from) asks for new
+    /// plans.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
@@ -57,9 +59,9 @@ impl SubPlanOptions {
         self.label(name, "")
     }
 
-    /// It has the labels of the plan that asks for it, too, as they are when it is made. One of its own with
-    /// the same name goes before. More than [there may be](crate::limits::LABELS_MAX) are left out, those
-    /// with the last names, and the log says so.
+    /// It has the labels of the plan that asks for it, too, as they are when it is made. One of its
+    /// own with the same name goes before. More than [there may be](crate::limits::LABELS_MAX) are
+    /// left out, those with the last names, and the log says so.
     pub fn inherit_labels(mut self) -> Self {
         self.labels.is_inheriting = true;
         self
@@ -70,7 +72,8 @@ impl<A: Action> StepContext<A> {
     /// Asks for a plan of its own. When the call ends with
     /// [`wait_for_sub_plans`](StepContext::wait_for_sub_plans), the plans
     /// it has asked for are made and run; when all are over the step is called again, with
-    /// [`Cause::SubPlans`](super::Cause::SubPlans). They are made once, whatever happens in between.
+    /// [`Cause::SubPlans`](super::Cause::SubPlans). They are made once, whatever happens in
+    /// between.
     ///
     /// # Errors
     ///
@@ -108,14 +111,15 @@ impl<A: Action> StepContext<A> {
         Ok(plan)
     }
 
-    /// Asks for one plan for each input, with keys of this name and their positions: a later attempt finds
-    /// the plans of the former one [again](SubPlanOptions::key). Their outputs are read by
-    /// [`child_outputs`](StepContext::child_outputs).
+    /// Asks for one plan for each input, with keys of this name and their positions: a later
+    /// attempt finds the plans of the former one [again](SubPlanOptions::key). Their outputs are
+    /// read by [`child_outputs`](StepContext::child_outputs).
     ///
     /// # Errors
     ///
     /// As of [`trigger_with`](StepContext::trigger_with); of more than
-    /// [`SUB_PLANS_NAMED_MAX`](crate::limits::SUB_PLANS_NAMED_MAX) inputs none of the rest is asked for.
+    /// [`SUB_PLANS_NAMED_MAX`](crate::limits::SUB_PLANS_NAMED_MAX) inputs none of the rest is asked
+    /// for.
     pub fn trigger_each<'i, B: Action>(
         &mut self,
         name: &str,
@@ -132,8 +136,8 @@ impl<A: Action> StepContext<A> {
     }
 
     /// Lets at most so many of the plans that this call asks for be under way at once:
-    /// [`SUB_PLANS_AT_ONCE`](crate::limits::SUB_PLANS_AT_ONCE) if nothing is said, and never more than
-    /// [`SUB_PLANS_AT_ONCE_MAX`](crate::limits::SUB_PLANS_AT_ONCE_MAX).
+    /// [`SUB_PLANS_AT_ONCE`](crate::limits::SUB_PLANS_AT_ONCE) if nothing is said, and never more
+    /// than [`SUB_PLANS_AT_ONCE_MAX`](crate::limits::SUB_PLANS_AT_ONCE_MAX).
     pub fn limit_sub_plans(&mut self, at_once: u32) {
         self.wishes.at_once = Some(at_once.max(1));
     }

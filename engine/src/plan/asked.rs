@@ -1,4 +1,5 @@
-//! The sub-plans that steps have asked for: those of the newest round in their order, and those with keys.
+//! The sub-plans that steps have asked for: those of the newest round in their order, and those
+//! with keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -109,8 +110,8 @@ impl Asked {
         }
     }
 
-    /// A call that has asked for new plans, and perhaps for known ones, has ended. Returns the number of
-    /// known ones that join the round: they were over before it began.
+    /// A call that has asked for new plans, and perhaps for known ones, has ended. Returns the
+    /// number of known ones that join the round: they were over before it began.
     pub(super) fn add(&mut self, step: StepId, plans: &[SubPlan]) -> u32 {
         let of = self.0.entry(step).or_default();
         let ahead = std::mem::take(&mut of.ahead);

@@ -356,8 +356,8 @@ pub enum Record {
         /// Result of the planning.
         planned: Box<Planned>,
     },
-    /// A step has set a timer by name, or taken it back: it replaces the one of that name, with its event
-    /// if that waits for the step.
+    /// A step has set a timer by name, or taken it back: it replaces the one of that name, with its
+    /// event if that waits for the step.
     TimerNamed {
         /// The step.
         step: StepId,
@@ -366,8 +366,9 @@ pub enum Record {
         /// Its number, when it is due, and its event; `None` if there is none any more.
         set: Option<(u32, Time, Payload)>,
     },
-    /// A call has asked for plans by key: all that it has asked for, in their order, new ones and those
-    /// that an earlier call has asked for. The new ones are in the [`SubPlans`](Self::SubPlans) after it.
+    /// A call has asked for plans by key: all that it has asked for, in their order, new ones and
+    /// those that an earlier call has asked for. The new ones are in the
+    /// [`SubPlans`](Self::SubPlans) after it.
     SubPlansNamed {
         /// The step.
         step: StepId,

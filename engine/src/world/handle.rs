@@ -257,9 +257,9 @@ impl PlanHandle {
         self.order(order, by)
     }
 
-    /// Moves the timer of a step that has [this name](crate::StepContext::set_timer) to another time, or
-    /// cancels it with `None`: it never fires then, also after a crash. It is refused if the step has no
-    /// such timer, as after it has fired.
+    /// Moves the timer of a step that has [this name](crate::StepContext::set_timer) to another
+    /// time, or cancels it with `None`: it never fires then, also after a crash. It is refused if
+    /// the step has no such timer, as after it has fired.
     pub fn move_timer(
         &self,
         step: StepId,
@@ -270,7 +270,8 @@ impl PlanHandle {
         self.order(OrderKind::Timer { step, name: name.to_owned(), due }, by)
     }
 
-    /// Ends a paused plan in which a step or a compensation has failed, as it is; its result is an error.
+    /// Ends a paused plan in which a step or a compensation has failed, as it is; its result is an
+    /// error.
     pub fn fail(&self, by: &str) -> Completion<Result<(), PlanError>> {
         self.order(OrderKind::Fail, by)
     }

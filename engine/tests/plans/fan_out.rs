@@ -1,4 +1,5 @@
-//! Fan-outs: outputs of sub-plans in the order in which they were asked for, and keys that find plans again.
+//! Fan-outs: outputs of sub-plans in the order in which they were asked for, and keys that find
+//! plans again.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Arc;
