@@ -20,9 +20,12 @@ const MIGRATIONS: [&[&str]; VERSION as usize] =
 /// The format that is there; 0 if there are no tables. A newer one than ours is refused.
 pub(crate) fn found(session: &mut Session) -> Result<u32, Trouble> {
     let schema = session.shared.settings.schema.clone();
-    let table = format!("{schema}.meta");
-    let is_there = "SELECT to_regclass($1) IS NOT NULL";
-    let rows = session.ask(is_there, &[(&table, Type::TEXT)])?;
+    // A query of the catalog: to_regclass answers from a cache, which a wait for the lock does not
+    // renew.
+    let is_there = "SELECT EXISTS (SELECT FROM pg_catalog.pg_class AS c
+        JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+        WHERE n.nspname = $1 AND c.relname = 'meta')";
+    let rows = session.ask(is_there, &[(&schema, Type::TEXT)])?;
     if !rows.first().is_some_and(|row| row.get(0)) {
         return Ok(0);
     }

@@ -1,0 +1,13 @@
+//! The store on PostgreSQL, over a server of this program on a temporary folder: what every store
+//! promises, worlds over it, and trouble with the server.
+
+#[path = "../../../tests/stores/suite.rs"]
+#[macro_use]
+mod suite;
+
+mod refusals;
+mod server;
+mod trouble;
+mod worlds;
+
+promises!(promises, crate::server::place());

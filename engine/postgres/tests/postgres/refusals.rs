@@ -1,0 +1,107 @@
+//! What cannot be used says what to do.
+
+use std::fs;
+use std::path::Path;
+
+use turnwheel_engine::{Store, StoreError};
+use turnwheel_postgres::Format;
+
+use crate::server::{sql, start, store_of, url};
+
+/// Why a store is not opened.
+fn refusal(url: &str) -> String {
+    match store_of(url).writer() {
+        Ok(_) => panic!("{url} is opened"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn says(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "«{text}» does not say «{part}»");
+    }
+}
+
+#[test]
+fn wrong_password_and_missing_database_are_told() {
+    let server = start(&[]);
+    let url = server.url("postgres");
+    sql(&url, "SET password_encryption = 'scram-sha-256'; CREATE USER ann PASSWORD 'right'");
+    server.ask_for_passwords().expect("it is told");
+    let as_ann = |password: &str, database: &str| {
+        let url = server.url(database);
+        url.replace("turnwheel@", &format!("ann{password}@"))
+    };
+    let wrong = refusal(&as_ann(":wrong", "postgres"));
+    says(&wrong, &["password authentication failed", "ann", "PGPASSWORD", "pg_hba.conf"]);
+    assert!(!wrong.contains("wrong"), "{wrong}");
+    says(&refusal(&as_ann("", "postgres")), &["password", "PGPASSWORD"]);
+    says(&refusal(&as_ann(":right", "plans")), &["\"plans\" does not exist", "createdb"]);
+    // She may not make a schema, but may use her own.
+    says(&refusal(&as_ann(":right", "postgres")), &["permission denied", "GRANT CREATE"]);
+    sql(&url, "CREATE SCHEMA ann AUTHORIZATION ann");
+    let own = format!("{}?schema=ann", as_ann(":right", "postgres"));
+    store_of(&own).writer().expect("it is opened");
+}
+
+#[test]
+fn unreachable_server_is_told_with_its_address() {
+    let text = refusal("postgres://ann@127.0.0.1:1/plans");
+    says(&text, &["127.0.0.1:1/plans", "refused", "PostgreSQL runs", "listen_addresses"]);
+    let text = refusal("postgres://ann@%2Fnowhere/plans");
+    says(&text, &["/nowhere", "PostgreSQL runs"]);
+}
+
+#[test]
+fn standby_is_refused() {
+    let server = start(&[]);
+    let url = server.url("postgres");
+    let data = sql(&url, "SHOW data_directory").remove(0);
+    sql(&url, "CHECKPOINT");
+    server.stop().expect("it stops");
+    let signal = Path::new(&data).join("standby.signal");
+    fs::write(&signal, "").expect("the folder is there");
+    let mut all = fs::metadata(&signal).expect("it is there").permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut all, 0o666);
+    fs::set_permissions(&signal, all).expect("it is ours");
+    server.resume().expect("it starts");
+    says(&refusal(&url), &["standby", "primary", "target_session_attrs=read-write"]);
+}
+
+#[test]
+fn tables_of_a_newer_release_and_of_others_are_refused() {
+    let url = url();
+    let schema = url.rsplit('=').next().expect("it is the last setting").to_owned();
+    let store = store_of(&url);
+    assert_eq!(store.format().expect("it answers"), Format { found: 0, known: 1 });
+    says(&store.reader().err().expect("no tables").to_string(), &["no tables of Turnwheel"]);
+    assert_eq!(store.migrate().expect("it is made"), Format { found: 0, known: 1 });
+    assert_eq!(store.format().expect("it answers"), Format { found: 1, known: 1 });
+    assert_eq!(store.migrate().expect("it is there"), Format { found: 1, known: 1 });
+    sql(&url, &format!("UPDATE {schema}.meta SET value = 99 WHERE name = 'version'"));
+    let newer = store.writer().err().expect("it is newer");
+    let expected = matches!(newer, StoreError::TooNew { found: 99, known: 1, .. });
+    assert!(expected, "{newer:?}");
+    assert!(matches!(store.reader(), Err(StoreError::TooNew { .. })));
+    sql(&url, &format!("DELETE FROM {schema}.meta WHERE name = 'version'"));
+    says(&refusal(&url), &["another program", "schema=NAME"]);
+}
+
+#[test]
+fn database_that_is_not_unicode_is_refused() {
+    let url = url();
+    sql(&url, "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0");
+    says(&refusal(&url.replace("/postgres?", "/latin?")), &["LATIN1", "UTF8", "template0"]);
+}
+
+#[test]
+fn processes_that_start_together_make_the_tables_once() {
+    let url = url();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| store_of(&url).open().expect("it is opened").epoch());
+        }
+    });
+    let epoch = store_of(&url).open().expect("it is opened").epoch();
+    assert_eq!(epoch, 9, "each has a number");
+}
