@@ -40,4 +40,12 @@ impl Driver {
     ) -> Option<T> {
         wait(self.handle.spawn(future), limit)?.ok()
     }
+
+    /// Runs a future on the thread, beside others.
+    pub(crate) fn spawn(
+        &self,
+        future: impl Future<Output = ()> + Send + 'static,
+    ) -> tokio::task::JoinHandle<()> {
+        self.handle.spawn(future)
+    }
 }

@@ -11,6 +11,7 @@ const FENCED: &str = "TW001";
 const OTHER_CONNECTION: &str = "TW002";
 const OTHER_SERVES: &str = "TW003";
 const DAMAGED: &str = "TW004";
+const IN_USE: &str = "TW005";
 
 /// Why a statement has no answer.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub(crate) enum Trouble {
     Fenced(u64),
     /// Another world serves the schedules, under this epoch.
     OtherServes(u64),
+    /// Another process has the store for itself, until this time if it does not renew it.
+    InUse { holder: String, until: String },
 }
 
 impl Trouble {
@@ -39,6 +42,7 @@ impl Trouble {
                 StoreError::Failed(format!("{store}: {problem}"))
             }
             Self::Refused(error) => error,
+            Self::InUse { holder, .. } => StoreError::InUse { store: store.to_owned(), holder },
             Self::Fenced(newest) | Self::OtherServes(newest) => {
                 StoreError::Fenced { epoch, newest }
             }
@@ -62,6 +66,10 @@ pub(crate) fn trouble(error: &Error) -> Trouble {
         FENCED => return Trouble::Fenced(detail()),
         OTHER_SERVES => return Trouble::OtherServes(detail()),
         OTHER_CONNECTION => return Trouble::Lost(problem.message().to_owned()),
+        IN_USE => {
+            let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+            return Trouble::InUse { holder: text(problem.detail()), until: text(problem.hint()) };
+        }
         DAMAGED => {
             return Trouble::Refused(StoreError::Corrupt(problem.message().to_owned()));
         }

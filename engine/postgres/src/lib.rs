@@ -6,6 +6,7 @@ mod batch;
 mod cell;
 mod driver;
 mod error;
+mod holding;
 mod list;
 #[cfg(unix)]
 mod local;

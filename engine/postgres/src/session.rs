@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Error, Row};
+use tokio_postgres::{Client, Config, Error, Row};
 use turnwheel_engine::StoreError;
+use uuid::Uuid;
 
 use crate::driver::Driver;
 use crate::error::{trouble, unconnected, Trouble};
@@ -31,14 +32,35 @@ pub(crate) type Value<'a> = (&'a (dyn ToSql + Sync), Type);
 /// What the ends of a store share.
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
+    /// This store in this process.
+    pub(crate) instance: Uuid,
+    pub(crate) driver: Driver,
     tls: Tls,
-    driver: Driver,
+}
+
+/// How a connection is made.
+#[derive(Clone)]
+pub(crate) struct Connecting {
+    config: Config,
+    tls: Tls,
+}
+
+impl Connecting {
+    pub(crate) async fn connect(&self) -> Result<Client, Error> {
+        let (client, connection) = self.config.connect(self.tls.0.clone()).await?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection to PostgreSQL has ended");
+            }
+        });
+        Ok(client)
+    }
 }
 
 impl Shared {
     pub(crate) fn new(settings: Settings) -> Result<Self, StoreError> {
         let tls = tls::connector(&settings.check)?;
-        Ok(Self { settings, tls, driver: Driver::start()? })
+        Ok(Self { settings, instance: Uuid::now_v7(), driver: Driver::start()?, tls })
     }
 
     /// A statement with the schema of this store in place of `tw`.
@@ -46,18 +68,13 @@ impl Shared {
         text.replace("tw.", &format!("{}.", self.settings.schema))
     }
 
+    pub(crate) fn connecting(&self) -> Connecting {
+        Connecting { config: self.settings.config.clone(), tls: self.tls.clone() }
+    }
+
     fn connect(&self, limit: Duration) -> Result<Client, Trouble> {
-        let (config, tls) = (self.settings.config.clone(), self.tls.clone());
-        let connecting = async move {
-            let (client, connection) = config.connect(tls.0).await?;
-            tokio::spawn(async move {
-                if let Err(error) = connection.await {
-                    tracing::debug!(%error, "a connection to PostgreSQL has ended");
-                }
-            });
-            Ok::<_, tokio_postgres::Error>(client)
-        };
-        match self.driver.run(connecting, limit) {
+        let connecting = self.connecting();
+        match self.driver.run(async move { connecting.connect().await }, limit) {
             Some(Ok(client)) => Ok(client),
             Some(Err(error)) => Err(unconnected(&error)),
             None => Err(Trouble::Lost(format!("no server answers within {limit:?}"))),
@@ -95,10 +112,16 @@ impl Session {
         self.client.as_ref().is_some_and(|client| !client.is_closed())
     }
 
-    /// Opens the connection anew, to a server that can be used.
-    pub(crate) fn open(&mut self) -> Result<(), Trouble> {
+    /// Opens the connection anew.
+    pub(crate) fn connect(&mut self) -> Result<(), Trouble> {
         self.client = None;
         self.client = Some(self.shared.connect(self.connect_limit)?);
+        Ok(())
+    }
+
+    /// Opens the connection anew, to a server that can be used.
+    pub(crate) fn open(&mut self) -> Result<(), Trouble> {
+        self.connect()?;
         let sql = "SELECT current_setting('server_version_num')::int4, pg_is_in_recovery(), \
             current_setting('server_encoding'), current_setting('server_version')";
         let rows = self.ask(sql, &[])?;

@@ -3,13 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tokio_postgres::types::Type;
 use turnwheel_engine::store::{Members, Store, StoreReader, StoreView, StoreWriter};
 use turnwheel_engine::StoreError;
 
+use crate::cell;
+use crate::holding::{self, OwnLease};
 use crate::members::Heartbeats;
 use crate::reader::Reader;
 use crate::schema;
-use crate::session::{Session, Shared};
+use crate::session::{Session, Shared, Value};
 use crate::settings::Settings;
 use crate::writer::Writer;
 
@@ -28,6 +31,7 @@ use crate::writer::Writer;
 #[derive(Clone)]
 pub struct PostgresStore {
     shared: Arc<Shared>,
+    held: Arc<OwnLease>,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -55,7 +59,8 @@ impl PostgresStore {
     /// The URL cannot be understood, a file that it names cannot be read, or no thread can be
     /// started.
     pub fn new(url: &str) -> Result<Self, StoreError> {
-        Ok(Self { shared: Arc::new(Shared::new(Settings::parse(url)?)?) })
+        let shared = Arc::new(Shared::new(Settings::parse(url)?)?);
+        Ok(Self { shared, held: Arc::default() })
     }
 
     /// Makes the tables, or brings them up to date. Opening the store does the same.
@@ -82,6 +87,38 @@ impl PostgresStore {
         Ok(Format { found, known: schema::VERSION })
     }
 
+    /// Says how the process that has the store can be reached: others who try to take it are told
+    /// so, in [`StoreError::InUse`].
+    ///
+    /// # Errors
+    ///
+    /// The store is not open for writing by this process alone, or the database cannot be used.
+    pub fn announce(&self, address: &str) -> Result<(), StoreError> {
+        let said = format!("{} serving {address}", holding::said());
+        let (instance, lease) = (self.shared.instance, holding::lease_us());
+        let values: [Value<'_>; 3] =
+            [(&instance, Type::UUID), (&said, Type::TEXT), (&lease, Type::INT8)];
+        let mut session = Session::new(Arc::clone(&self.shared));
+        let rows = session.read("SELECT tw.keep_1($1, $2, $3)", &values)?;
+        if rows.first().is_some_and(|row| row.get(0)) {
+            return Ok(());
+        }
+        Err(StoreError::Failed(format!("{}: it is not open for writing", self.name())))
+    }
+
+    /// The process that has the store for itself, in the words of [`StoreError::InUse`]; nothing if
+    /// none has it.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be used.
+    pub fn holder(&self) -> Result<Option<String>, StoreError> {
+        let mut session = Session::new(Arc::clone(&self.shared));
+        let sql = "SELECT said FROM tw.holder WHERE ends > clock_timestamp()";
+        let rows = session.read(sql, &[])?;
+        rows.first().map(|row| cell::string(row, 0)).transpose()
+    }
+
     /// Looks at the store without opening it for writing.
     ///
     /// # Errors
@@ -94,11 +131,11 @@ impl PostgresStore {
 
 impl Store for PostgresStore {
     fn open(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
-        Ok(Box::new(Writer::new(&self.shared, false)?))
+        Ok(Box::new(Writer::new(&self.shared, None)?))
     }
 
     fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
-        Ok(Box::new(Writer::new(&self.shared, true)?))
+        Ok(Box::new(Writer::new(&self.shared, Some(&self.held))?))
     }
 
     fn reader(&self) -> Result<Box<dyn StoreReader>, StoreError> {

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use crate::batch::{Appends, Changes, Held};
 use crate::cell::{self, cell, count, count_if_any, digest, epoch, number, text};
 use crate::error::Trouble;
+use crate::holding::{self, Holding, OwnLease};
 use crate::rows::Rows;
 use crate::schema;
 use crate::session::{Session, Shared, Value};
@@ -32,16 +33,26 @@ pub(crate) struct Writer {
     commit: String,
     commit_rows: String,
     rows: String,
+    _holding: Option<Arc<Holding>>,
 }
 
 impl Writer {
-    pub(crate) fn new(shared: &Arc<Shared>, alone: bool) -> Result<Self, StoreError> {
+    /// Opens the store; with `held` for this process alone.
+    pub(crate) fn new(shared: &Arc<Shared>, held: Option<&OwnLease>) -> Result<Self, StoreError> {
+        let alone = held.is_some();
         let mut session = Session::new(Arc::clone(shared));
         let told = |trouble: Trouble| trouble.told(&shared.settings.name, 0);
         session.open().map_err(told)?;
         schema::migrate(&mut session).map_err(told)?;
-        let open = shared.sql("SELECT number, last FROM tw.open_1($1)");
-        let rows = session.ask_again(&open, &[(&alone, Type::BOOL)]).map_err(told)?;
+        let open = shared.sql("SELECT number, last FROM tw.open_1($1, $2, $3, $4)");
+        let (said, lease) = (holding::said(), holding::lease_us());
+        let values: [Value<'_>; 4] = [
+            (&alone, Type::BOOL),
+            (&shared.instance, Type::UUID),
+            (&said, Type::TEXT),
+            (&lease, Type::INT8),
+        ];
+        let rows = holding::opened(|| session.ask_again(&open, &values)).map_err(told)?;
         let row = one(&rows)?;
         let (epoch, last) = (count(row, 0)?, count(row, 1)?);
         let places = |from: usize, values: usize| -> String {
@@ -59,6 +70,7 @@ impl Writer {
             commit_rows: shared.sql(&format!("SELECT c.*, {more} FROM {commit} c")),
             rows: shared.sql(&format!("SELECT {rows}")),
             session,
+            _holding: held.map(|held| holding::hold(shared, held)),
         })
     }
 

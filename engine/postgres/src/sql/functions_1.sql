@@ -2,7 +2,8 @@
 -- one gives it another name, so that two neighbouring releases run side by side.
 --
 -- TW001: another writer has taken the store for itself. TW002: another connection has taken over this
--- writer. TW003: another world serves the schedules. TW004: the tables are damaged.
+-- writer. TW003: another world serves the schedules. TW004: the tables are damaged. TW005: another
+-- process has the store for itself, or nodes share it.
 
 -- Raises the marks of writers to the last place before which every entry is in its row. A row that is
 -- locked has no commit under way, and later commits of its writer have later places.
@@ -22,8 +23,27 @@ BEGIN
 END $$;
 
 -- Opens a writer. The ones before it are refused from now on if it is alone.
-CREATE FUNCTION tw.open_1(alone boolean, OUT number bigint, OUT last bigint) LANGUAGE plpgsql AS $$
+CREATE FUNCTION tw.open_1(
+    alone boolean, own uuid, own_said text, lease_us bigint, OUT number bigint, OUT last bigint
+) LANGUAGE plpgsql AS $$
+DECLARE
+    now_at timestamptz := clock_timestamp();
+    h record;
 BEGIN
+    SELECT x.* INTO h FROM tw.holder x WHERE x.instance <> own AND x.ends > now_at FOR UPDATE;
+    IF FOUND THEN
+        RAISE EXCEPTION 'in use' USING ERRCODE = 'TW005', DETAIL = h.said, HINT = h.ends::text;
+    END IF;
+    IF alone THEN
+        IF EXISTS (SELECT FROM tw.leases l WHERE l.ends > now_at) THEN
+            RAISE EXCEPTION 'in use' USING ERRCODE = 'TW005', DETAIL = 'nodes that share it',
+                HINT = (SELECT max(l.ends)::text FROM tw.leases l);
+        END IF;
+        INSERT INTO tw.holder AS x (instance, said, ends)
+            VALUES (own, own_said, now_at + lease_us * interval '1 microsecond')
+            ON CONFLICT (one) DO UPDATE SET instance = excluded.instance, ends = excluded.ends,
+                said = CASE WHEN x.instance = own THEN x.said ELSE excluded.said END;
+    END IF;
     UPDATE tw.meta SET value = value + 1 WHERE name = 'writer' RETURNING value INTO number;
     INSERT INTO tw.writers (number, projected)
         SELECT open_1.number, coalesce(min(w.projected), 0) FROM tw.writers w;
@@ -38,6 +58,15 @@ BEGIN
             GROUP BY 2, 3, 4 HAVING sum(g.plans) <> 0;
     END IF;
     SELECT CASE WHEN p.is_called THEN p.last_value ELSE 0 END INTO last FROM tw.place p;
+END $$;
+
+-- Renews the lease of the process that has the store for itself, and says how it is reached.
+CREATE FUNCTION tw.keep_1(own uuid, own_said text, lease_us bigint) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE tw.holder x SET ends = clock_timestamp() + lease_us * interval '1 microsecond',
+        said = coalesce(own_said, x.said) WHERE x.instance = own;
+    RETURN FOUND;
 END $$;
 
 -- Gives a writer to a new connection: what is under way on its former one has ended, or is refused.

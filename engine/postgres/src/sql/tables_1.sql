@@ -26,6 +26,14 @@ CREATE TABLE tw.worlds (
 -- Renewed once a quarter of a lease by each node: no commit of a plan reads or locks them.
 CREATE TABLE tw.leases (world bigint PRIMARY KEY, ends timestamptz NOT NULL) WITH (fillfactor = 10);
 
+-- The process that has the store for itself, with how it can be reached.
+CREATE TABLE tw.holder (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    instance uuid NOT NULL,
+    said text NOT NULL,
+    ends timestamptz NOT NULL
+) WITH (fillfactor = 10);
+
 -- Written at every commit that brings rows up to date: updates stay in their page.
 CREATE TABLE tw.writers (
     number bigint PRIMARY KEY,

@@ -41,7 +41,8 @@ pub(crate) fn place() -> Place {
 
 /// The first column of what a statement answers.
 pub(crate) fn sql(url: &str, text: &str) -> Vec<String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
     runtime.block_on(async {
         let base = url.split('?').next().expect("a text has a beginning");
         let (client, connection) = tokio_postgres::connect(base, NoTls).await.expect("it answers");

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 use turnwheel_engine::{
-    output, Action, ActionError, Input, Next, PlanResult, PlanView, Planner, RunAsync, RunsAsync,
-    StepContext, Store, World,
+    output, Action, ActionError, BuildError, Input, Next, PlanResult, PlanView, Planner, RunAsync,
+    RunsAsync, StepContext, Store, StoreError, World,
 };
 
 use crate::server::{sql, store, store_of, url};
@@ -129,4 +129,27 @@ fn world_can_be_built_inside_of_a_tokio_runtime() {
         check(&plan.finished().await.expect("it ends"), 7);
         world.shutdown().expect("it ends");
     });
+}
+
+#[test]
+fn store_of_a_running_process_is_not_taken_and_one_that_was_given_back_is() {
+    let url = url();
+    let first = store_of(&url);
+    let running = world(first.clone(), &Runs::default());
+    first.announce("http://127.0.0.1:7070").expect("it is open");
+    let second = store_of(&url);
+    let Err(BuildError::Store(StoreError::InUse { holder, .. })) =
+        World::builder().build(second.clone())
+    else {
+        panic!("two processes have it");
+    };
+    let own = format!("process {} on ", std::process::id());
+    assert!(
+        holder.starts_with(&own) && holder.ends_with("serving http://127.0.0.1:7070"),
+        "{holder}"
+    );
+    assert_eq!(second.holder().expect("it answers"), Some(holder));
+    running.shutdown().expect("it ends");
+    assert_eq!(second.holder().expect("it answers"), None);
+    world(second, &Runs::default()).shutdown().expect("it ends");
 }
