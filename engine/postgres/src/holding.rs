@@ -1,7 +1,8 @@
 //! The store taken by one process: a lease by the clock of the database, renewed beside the writer.
 //!
-//! It saves other processes from taking the store of one that runs. It keeps no promise: a writer of
-//! a process whose lease was over is refused when another one has taken the store.
+//! It keeps other processes from taking the store of one that runs. Safety does not depend on it:
+//! when another process takes the store, the row of the former writer goes, and its writes are
+//! refused.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
