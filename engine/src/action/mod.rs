@@ -31,6 +31,7 @@ mod phases;
 mod policy;
 mod poll;
 mod present;
+mod promise;
 mod registry;
 mod singleton;
 mod step;

@@ -95,6 +95,7 @@ pub(crate) struct Wishes {
     pub(crate) timers: Vec<(Time, Payload)>,
     /// Timers with names, in the order of the commands: when they are due with their event, or
     /// cancelled.
+    pub(crate) promises: Vec<(String, String)>,
     pub(crate) named_timers: Vec<(String, Option<(Time, Payload)>)>,
     /// Whether these timers take the place of those that the step has.
     pub(crate) only_timers: bool,

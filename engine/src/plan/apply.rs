@@ -46,6 +46,7 @@ impl Plan {
             timers: BTreeMap::new(),
             last_timer: 0,
             timer_names: BTreeMap::new(),
+            promises: BTreeMap::new(),
             cancel: None,
             is_reverting: false,
             last_order: 0,
@@ -140,6 +141,10 @@ impl Plan {
             Record::TimerNamed { step, name, set } => {
                 self.known(*step)?;
                 self.name_timer(*step, name, set.as_ref());
+            }
+            Record::Promised(promised) => {
+                self.known(promised.step)?;
+                self.promised(promised);
             }
             Record::Interrupted { step, at, error } => {
                 self.interrupted(*step, *at, error.as_ref())?;
@@ -373,6 +378,7 @@ impl Plan {
         if state == PlanState::Stopped {
             self.ended_at = Some(at);
             self.timers.clear();
+            self.promises.clear();
             // Events that were kept for a next run have no taker any more.
             (0..self.steps.len()).for_each(|index| self.leave_behind(StepId::at(index)));
         }

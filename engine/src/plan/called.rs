@@ -137,7 +137,7 @@ impl Plan {
         self.tell_asker(id, at);
         let is_repeated = repeats && !self.begins_anew(id);
         if state != StepState::Suspended && !is_repeated {
-            self.timers.retain(|_, timer| timer.step != id);
+            self.drop_waits(id);
         }
         Ok(())
     }
@@ -243,7 +243,7 @@ impl Plan {
         };
         self.change(id, state);
         if state == StepState::Error || self.begins_anew(id) {
-            self.timers.retain(|_, timer| timer.step != id);
+            self.drop_waits(id);
         }
         self.set_alarm(id);
         self.note(at, format!("step {id} was interrupted"));

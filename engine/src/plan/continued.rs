@@ -31,6 +31,7 @@ impl Plan {
         self.run = Flow::empty();
         self.finalize.clear();
         self.timers.clear();
+        self.promises.clear();
         self.children = Children::default();
         self.delayed = None;
         self.last_order = 0;

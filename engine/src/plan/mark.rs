@@ -26,7 +26,7 @@ impl Plan {
             if !state.is_live() && state != StepState::Pending {
                 step.ended_at = Some(at);
                 self.leave_behind(id);
-                self.timers.retain(|_, timer| timer.step != id);
+                self.drop_waits(id);
             }
             self.change(id, state);
             self.tell_asker(id, at);
@@ -85,7 +85,7 @@ impl Plan {
             let (kind, action) = (step.kind, step.action);
             self.leave_behind(*id);
             self.children.told(*id);
-            self.timers.retain(|_, timer| timer.step != *id);
+            self.drop_waits(*id);
             if kind == StepKind::Run {
                 self.actions[action.index()].output = Payload::null();
             }

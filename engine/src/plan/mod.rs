@@ -25,6 +25,7 @@ mod mark;
 mod more;
 mod pages;
 mod planner;
+mod promises;
 mod queued;
 mod record;
 mod reference;
@@ -56,6 +57,8 @@ pub use hooks::HookDue;
 pub(crate) use hooks::{changes, HooksDue};
 pub(crate) use planner::{plan_alone, plan_root};
 pub use planner::{ActionRef, Planner};
+pub use promises::Promised;
+pub(crate) use promises::{is_promise, label_of};
 pub use record::{Created, End, Planned, PlannedAction, PlannedStep, Record};
 pub(crate) use reference::{needs_of, resolve};
 pub use reference::{Input, OutputRef};
@@ -115,6 +118,9 @@ pub struct Plan {
     /// Names of timers; snapshots have them [behind the plan](Plan::more).
     #[serde(skip)]
     timer_names: BTreeMap<u32, String>,
+    /// The steps that wait for promises, by name and key.
+    #[serde(skip)]
+    promises: BTreeMap<(String, String), StepId>,
     /// The request to cancel it, if there is one.
     pub cancel: Option<Cancel>,
     /// Whether what was done is being taken back.

@@ -11,6 +11,7 @@ use super::asked::SubPlan;
 use super::flow::Flow;
 use super::grow::GrownStep;
 use super::hooks::HookDue;
+use super::promises::Promised;
 use super::state::{PlanResult, PlanState, StepKind, StepState};
 use super::trace::Trace;
 use crate::action::{Cause, PlanLock, Rescue};
@@ -366,6 +367,9 @@ pub enum Record {
         /// Its number, when it is due, and its event; `None` if there is none any more.
         set: Option<(u32, Time, Payload)>,
     },
+    /// A step waits for a promise by name and key, or that is completed: the value waits as an
+    /// event.
+    Promised(Box<Promised>),
     /// A call has asked for plans by key: all that it has asked for, in their order, new ones and
     /// those that an earlier call has asked for. The new ones are in the
     /// [`SubPlans`](Self::SubPlans) after it.

@@ -198,6 +198,7 @@ impl Decisions<'_> {
             let timer = self.plan.last_timer + 1;
             self.record(Record::TimerSet { timer, step: id, due, payload });
         }
+        self.wait_for_promises(id, wishes.promises);
         for (name, due) in wishes.named_timers {
             self.name_timer(id, name, due);
         }

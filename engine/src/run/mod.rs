@@ -66,6 +66,7 @@ mod pages;
 mod places;
 mod plans;
 mod pool;
+mod promises;
 mod quarantine;
 mod queue;
 mod refusal;

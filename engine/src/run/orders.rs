@@ -39,6 +39,8 @@ pub(crate) enum OrderKind {
     Delay { start_at: Option<Time>, start_before: Option<Time>, is_frozen: bool },
     /// Move a timer of a step, or cancel it.
     Timer { step: StepId, name: String, due: Option<Time> },
+    /// Complete a promise.
+    Complete { name: String, key: String, value: Payload },
 }
 
 impl Decisions<'_> {
@@ -59,6 +61,7 @@ impl Decisions<'_> {
             OrderKind::Delay { start_at, start_before, is_frozen } => {
                 self.delay_anew(start_at, start_before, is_frozen, by)
             }
+            OrderKind::Complete { name, key, value } => self.complete(name, key, value, by),
             OrderKind::Timer { step, name, due } => self.change_timer(step, name, due, by),
         };
         Ok(done?)

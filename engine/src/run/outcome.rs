@@ -29,6 +29,9 @@ impl Decisions<'_> {
                 Cause::Turn | Cause::Event | Cause::SubPlans => End::Success,
             },
             Ok(_) if !may_wait => refused("suspended", "only a run phase can be suspended"),
+            Ok(_) if self.taken_promise(id, wishes).is_some() => {
+                refused("promise", &self.taken_promise(id, wishes).unwrap_or_default())
+            }
             Ok(Next::Suspend(reason)) => suspended(reason, wishes),
             Ok(Next::Event(_)) if !self.can_be_called(id, wishes) => {
                 let message =
@@ -64,6 +67,8 @@ impl Decisions<'_> {
         };
         self.action_of(id).is_none_or(AnyAction::takes_events)
             || self.will_have_timer(id, wishes)
+            || !wishes.promises.is_empty()
+            || plan.has_promise(id)
             || !wishes.parts.is_empty()
             || step.inbox.len() > usize::from(step.in_event)
             || self.waits_for_plans(id, wishes)

@@ -1,5 +1,7 @@
 //! The row of a plan.
 
+use std::collections::BTreeMap;
+
 use crate::plan::{Plan, PlanState};
 use crate::store::PlanRow;
 
@@ -14,7 +16,7 @@ pub fn row(plan: &Plan) -> PlanRow {
         label: plan.label.clone(),
         action: plan.created.action.clone(),
         by: plan.created.by.clone(),
-        labels: plan.labels.clone(),
+        labels: labels(plan),
         created_at: plan.created.at,
         started_at: plan.started_at,
         ended_at: plan.ended_at,
@@ -30,4 +32,11 @@ pub fn row(plan: &Plan) -> PlanRow {
 /// Whether a start has to look after it at once. A halted plan has steps that run no more.
 fn goes_on(plan: &Plan) -> bool {
     plan.is_busy() || plan.state == PlanState::Planned || plan.waits_for_plans()
+}
+
+/// Its labels, and those by which its promises are found.
+fn labels(plan: &Plan) -> BTreeMap<String, String> {
+    let mut labels = plan.labels.clone();
+    labels.extend(plan.promise_labels().map(|label| (label, String::new())));
+    labels
 }

@@ -125,6 +125,7 @@ fn source(plan: &Plan, record: &Record) -> Option<(Time, Option<String>, String)
         | Record::TimerSet { .. }
         | Record::TimerCancelled { .. }
         | Record::TimerNamed { .. }
+        | Record::Promised(_)
         | Record::HooksDue { .. }
         | Record::HooksDone { .. }
         | Record::Chunk { .. }

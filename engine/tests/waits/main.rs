@@ -6,6 +6,7 @@ mod common;
 mod left_queues;
 mod polling;
 mod polls_together;
+mod promises;
 mod queues;
 mod singletons;
 mod timers;
