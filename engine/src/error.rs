@@ -240,6 +240,17 @@ pub enum BuildError {
     /// Two actions have the same name.
     #[error("two actions are called «{0}»: names must differ, they are stored with each plan")]
     DuplicateAction(String),
+    /// One process at a time uses the store.
+    #[error("{0} is for one process at a time: nodes need a store that several processes share")]
+    OneProcess(String),
+    /// The lease of a node is too short.
+    #[error("a lease of {lease:?} is too short: heartbeats need at least {least:?}")]
+    LeaseTooShort {
+        /// The lease.
+        lease: std::time::Duration,
+        /// The least one.
+        least: std::time::Duration,
+    },
     /// An action extends another one twice.
     #[error("«{plugin}» extends «{base}» twice: it would be planned twice, say it once")]
     ExtendedTwice {

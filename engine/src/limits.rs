@@ -282,6 +282,12 @@ pub const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 /// A world that does not own what it is asked for, though it is said to, is asked again after this time.
 pub const REQUEST_AGAIN: Duration = Duration::from_millis(50);
 
+/// Time after which other nodes have the slots of one that is silent; a usual one.
+pub const NODE_LEASE: Duration = Duration::from_secs(3);
+
+/// The shortest lease of a node.
+pub const NODE_LEASE_MIN: Duration = Duration::from_millis(100);
+
 /// Time limit of a world's answer to a ping.
 pub const PING_LIMIT: Duration = Duration::from_secs(5);
 

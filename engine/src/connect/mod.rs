@@ -137,4 +137,14 @@ pub enum ConnectError {
     /// It could not be taken.
     #[error("the request was not taken: {0}")]
     Refused(String),
+    /// The world that has the plan is of another node, and there is no way to it.
+    #[error(
+        "world {world} («{name}») of another node has the plan, and nothing reaches it: ask that          node, or connect the nodes"
+    )]
+    Unreachable {
+        /// Its number.
+        world: u64,
+        /// Its name.
+        name: String,
+    },
 }

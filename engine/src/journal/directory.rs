@@ -2,6 +2,7 @@
 //!
 //! The store decides; this copy finds the owner of a plan without a query.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -24,6 +25,8 @@ pub(crate) struct Directory {
     lone: AtomicU64,
     waiting: Mutex<Vec<Completer<()>>>,
     listener: OnceLock<Listener>,
+    /// The worlds of this process, if the store may have others; else all are.
+    own: Option<Mutex<BTreeSet<u64>>>,
 }
 
 impl fmt::Debug for Directory {
@@ -33,10 +36,12 @@ impl fmt::Debug for Directory {
 }
 
 impl Directory {
-    pub(crate) fn new(worlds: Worlds) -> Self {
+    /// `is_shared` says whether other processes have worlds there too.
+    pub(crate) fn new(worlds: Worlds, is_shared: bool) -> Self {
         let lone = AtomicU64::new(lone(&worlds));
         let (worlds, listener) = (Mutex::new(Arc::new(worlds)), OnceLock::new());
-        Self { worlds, lone, waiting: Mutex::default(), listener }
+        let own = is_shared.then(Mutex::default);
+        Self { worlds, lone, waiting: Mutex::default(), listener, own }
     }
 
     /// Has changes told to this function, the first one that is given.
@@ -70,6 +75,26 @@ impl Directory {
     pub(crate) fn held_slot(&self, world: u64, slot: usize) -> u64 {
         let owner = self.worlds.lock().owners()[slot];
         if owner.world == world {
+            owner.epoch
+        } else {
+            NO_EPOCH
+        }
+    }
+
+    /// Worlds of this process are registered.
+    pub(super) fn add_own(&self, worlds: &[u64]) {
+        self.own.iter().for_each(|own| own.lock().extend(worlds));
+    }
+
+    /// Whether a world is of this process.
+    pub(super) fn is_own(&self, world: u64) -> bool {
+        self.own.as_ref().is_none_or(|own| own.lock().contains(&world))
+    }
+
+    /// The epoch of the slot of a plan, if a world of this process has it.
+    pub(super) fn epoch_here(&self, plan: PlanId) -> u64 {
+        let owner = self.worlds.lock().owners()[slot_of(plan)];
+        if self.is_own(owner.world) {
             owner.epoch
         } else {
             NO_EPOCH

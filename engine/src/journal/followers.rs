@@ -17,6 +17,16 @@ impl Followers {
         Self(Mutex::new(stored.into_iter().collect()))
     }
 
+    /// All pairs, as the store has them.
+    pub(super) fn hold(&self, stored: Vec<(PlanId, PlanId)>) {
+        *self.0.lock() = stored.into_iter().collect();
+    }
+
+    /// A plan of another process waits for this one: that is stored.
+    pub(crate) fn add(&self, plan: PlanId, follower: PlanId) {
+        self.0.lock().insert((plan, follower));
+    }
+
     /// The plans that wait for the end of this one.
     pub(crate) fn of(&self, plan: PlanId) -> Vec<PlanId> {
         let (first, last) = (PlanId::from_bytes([0; 16]), PlanId::from_bytes([u8::MAX; 16]));

@@ -104,6 +104,41 @@ impl Locks {
         Self(Mutex::new(State { locks, waits: Waits::default() }))
     }
 
+    /// The holders, as the store has them. Returns the first waiters of the free locks.
+    pub(super) fn hold(&self, held: Vec<(String, PlanId)>) -> Vec<PlanId> {
+        let locks = &mut self.0.lock().locks;
+        locks.values_mut().for_each(|lock| lock.holder = None);
+        for (name, holder) in held {
+            locks.entry(name).or_default().holder = Some(holder);
+        }
+        locks.retain(|_, lock| !lock.is_idle());
+        let free = locks.values().filter(|lock| lock.holder.is_none());
+        free.filter_map(|lock| lock.waiting.first().copied()).collect()
+    }
+
+    /// A plan of another process has a lock.
+    pub(super) fn taken(&self, name: &str, holder: PlanId) {
+        self.0.lock().locks.entry(name.to_owned()).or_default().holder = Some(holder);
+    }
+
+    /// Whether plans wait for locks here.
+    pub(super) fn are_waited_for(&self) -> bool {
+        self.0.lock().locks.values().any(|lock| !lock.waiting.is_empty())
+    }
+
+    /// Other plans than these wait elsewhere now.
+    pub(super) fn forget_waiting(&self, stays: impl Fn(&PlanId) -> bool) {
+        let State { locks, waits } = &mut *self.0.lock();
+        for lock in locks.values_mut() {
+            let gone: Vec<PlanId> = lock.waiting.iter().filter(|it| !stays(it)).copied().collect();
+            for plan in gone {
+                lock.waiting.remove(&plan);
+                waits.remove(plan);
+            }
+        }
+        locks.retain(|_, lock| !lock.is_idle());
+    }
+
     /// Whether no plan has a lock or waits for one.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.lock().locks.is_empty()

@@ -9,6 +9,7 @@ mod directory;
 mod followers;
 mod locks;
 mod meter;
+mod node;
 mod states;
 mod unsure;
 mod waits;
@@ -18,6 +19,7 @@ mod writer;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use turnwheel_runtime::{Completion, Group, Mailbox, Task};
 
@@ -30,6 +32,7 @@ pub(crate) use locks::{Held, Locks};
 use meter::Meter;
 pub(crate) use meter::Tally;
 pub use meter::{JournalStats, Spread};
+pub(crate) use node::Lease;
 pub(crate) use states::Durable;
 pub(crate) use unsure::is_refusal;
 use writer::{Changing, Entry, Heads, Writer};
@@ -38,7 +41,8 @@ use crate::error::{not_taken, BuildError, StoreError};
 use crate::id::PlanId;
 use crate::limits::APPENDS_MAX;
 use crate::store::{
-    Append, Change, PlanRow, Removal, ScheduleWrite, Seq, Store, StoreReader, Swap, Verdict,
+    Append, Change, Members, PlanRow, Removal, ScheduleWrite, Seq, Store, StoreReader, Swap,
+    Verdict,
 };
 use crate::watch::{Buffer, Listeners};
 
@@ -83,6 +87,9 @@ pub(crate) struct Journal {
     locks: Arc<Locks>,
     followers: Arc<Followers>,
     directory: Arc<Directory>,
+    /// For heartbeats, if the store is shared with other processes.
+    members: Option<Task<Box<dyn Members>>>,
+    lease: Option<Arc<Lease>>,
 }
 
 impl fmt::Debug for Journal {
@@ -92,18 +99,39 @@ impl fmt::Debug for Journal {
 }
 
 impl Journal {
-    /// Takes a store for writing and starts its writer and reader in a group whose threads may block.
-    pub(crate) fn open(store: &dyn Store, group: &Group) -> Result<Self, BuildError> {
-        let mut writer = store.writer()?;
+    /// Takes a store for writing, for itself unless there is a lease, and starts its writer and
+    /// reader in a group whose threads may block.
+    pub(crate) fn open(
+        store: &dyn Store,
+        group: &Group,
+        lease: Option<Duration>,
+    ) -> Result<Self, BuildError> {
+        let members = match lease {
+            Some(_) => Some(store.members()?.ok_or(BuildError::OneProcess(store.name()))?),
+            None => None,
+        };
+        let lease = lease.map(|length| Arc::new(Lease::new(length)));
+        let mut writer = if lease.is_some() { store.open()? } else { store.writer()? };
         let heads = Arc::new(Heads::default());
         let mut reader = store.reader()?;
-        let behind = reader.behind()?;
+        let (mut behind, mut held, mut following) = Default::default();
+        if lease.is_none() {
+            behind = reader.behind()?;
+            held = locks::held(&mut *writer, &mut *reader, &behind)?;
+            following = reader.followers()?;
+        }
         heads.0.lock().extend(behind.iter().copied());
-        let held = locks::held(&mut *writer, &mut *reader, &behind)?;
         let locks = Arc::new(Locks::new(held));
-        let followers = Arc::new(Followers::new(reader.followers()?));
-        let directory = Arc::new(Directory::new(reader.worlds()?));
+        let followers = Arc::new(Followers::new(following));
+        let directory = Arc::new(Directory::new(reader.worlds()?, lease.is_some()));
         let threads = |error: &dyn fmt::Display| BuildError::Threads(error.to_string());
+        let members = match members {
+            Some(members) => {
+                let task = group.task(members).name("journal-members").spawn();
+                Some(task.map_err(|error| threads(&error))?)
+            }
+            None => None,
+        };
         let keeper = group.task(store.keeper()?).name("journal-keeper").spawn();
         let reader = group
             .task(reader)
@@ -124,6 +152,9 @@ impl Journal {
             changing: VecDeque::new(),
             is_due: false,
             unsure: None,
+            is_outdated: false,
+            lease: lease.clone(),
+            joining: None,
             worlds_known: worlds::Known::default(),
             behind: HashMap::new(),
             order: VecDeque::new(),
@@ -141,7 +172,7 @@ impl Journal {
             .mailbox(Mailbox::bounded(APPENDS_MAX))
             .spawn()
             .map_err(|error| threads(&error))?;
-        Ok(Self { writer, reader, heads, locks, followers, directory })
+        Ok(Self { writer, reader, heads, locks, followers, directory, members, lease })
     }
 
     /// The locks of plans, as of the last commit.
@@ -181,7 +212,7 @@ impl Journal {
     /// was removed meanwhile stays removed.
     pub(crate) fn update(&self, row: PlanRow, epoch: u64) {
         let update = self.writer.submit(move |writer, cx| {
-            if writer.directory.epoch(row.id) != epoch {
+            if writer.directory.epoch_here(row.id) != epoch {
                 return;
             }
             let is_behind = writer.heads.0.lock().contains_key(&row.id);
@@ -261,7 +292,7 @@ impl Journal {
         self.writer.call(move |writer, cx| {
             plans.retain(|(plan, _)| !writer.behind.contains_key(plan));
             let directory = &writer.directory;
-            let removal = |(plan, head)| Removal { plan, head, epoch: directory.epoch(plan) };
+            let removal = |(plan, head)| Removal { plan, head, epoch: directory.epoch_here(plan) };
             let plans: Vec<Removal> = plans.into_iter().map(removal).collect();
             let removed = writer.store.remove(&plans);
             writer.keep(cx);

@@ -12,7 +12,7 @@ use super::writer::{Changing, Entry, Writer};
 use super::{EntryOutcome, NewEntry};
 use crate::error::StoreError;
 use crate::id::PlanId;
-use crate::store::{Append, Seq, Verdict};
+use crate::store::{Seq, Verdict};
 
 /// Pause before a store that does not answer is asked again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -34,8 +34,11 @@ impl Writer {
     pub(super) fn find_out(&mut self, now_ns: u64) -> bool {
         let Some(mut unsure) = self.unsure.take() else { return true };
         let written = match is_refusal(&unsure.error) || unsure.entries.is_empty() {
-            true => Ok(Vec::new()),
-            false => self.store.written_after(self.last),
+            true => Ok(vec![None; unsure.entries.len()]),
+            false => {
+                let entries = unsure.entries.iter().map(|entry| &entry.entry.append);
+                self.store.written(&entries.collect::<Vec<_>>(), self.last)
+            }
         };
         let written = match written {
             Ok(written) => written,
@@ -48,12 +51,9 @@ impl Writer {
                 return false;
             }
         };
-        let place = |append: &Append| -> Option<Seq> {
-            let found = written.iter().find(|it| (it.1, it.2) == (append.plan, append.prev));
-            found.map(|(seq, _, _)| *seq)
-        };
-        for entry in unsure.entries {
-            let Some(seq) = place(&entry.entry.append) else {
+        let last = written.iter().flatten().max().copied();
+        for (entry, place) in unsure.entries.into_iter().zip(written) {
+            let Some(seq) = place else {
                 entry.refuse(unsure.error.clone());
                 continue;
             };
@@ -64,9 +64,7 @@ impl Writer {
             let [verdict] = verdicts;
             ticket(EntryOutcome::Decided(verdict));
         }
-        if let Some((last, _, _)) = written.last() {
-            self.last = self.last.max(*last);
-        }
+        self.last = self.last.max(last.unwrap_or_default());
         true
     }
 
@@ -75,6 +73,11 @@ impl Writer {
     pub(super) fn refuse_waiting(&mut self) {
         let Some(unsure) = &self.unsure else { return };
         let error = unsure.error.clone();
+        self.give_back(&error);
+    }
+
+    /// Gives entries and changes that wait back.
+    pub(super) fn give_back(&mut self, error: &StoreError) {
         std::mem::take(&mut self.waiting).into_iter().for_each(|entry| entry.refuse(error.clone()));
         for Changing { ticket, .. } in std::mem::take(&mut self.changing) {
             ticket(Err(error.clone()));

@@ -10,13 +10,15 @@ use turnwheel_runtime::{Context, Task, TaskJob};
 use super::meter::{Meter, Tally};
 use super::unsure::Unsure;
 use super::worlds::Known;
-use super::{Directory, EntryOutcome, EntryTicket, Followers, Locks, NewEntry, NotWritten, Ticket};
+use super::{
+    Directory, EntryOutcome, EntryTicket, Followers, Lease, Locks, NewEntry, NotWritten, Ticket,
+};
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::limits::{COMMIT_APPENDS_MAX, COMMIT_ROWS_MAX, ROWS_AGAIN, ROWS_BEHIND};
 use crate::store::{
     Append, Batch, Change, PlanRow, RowWrite, Seq, StoreKeeper, StoreReader, StoreWriter, Upkeep,
-    Verdict,
+    Verdict, WorldsWrite,
 };
 use crate::watch::Listeners;
 
@@ -65,6 +67,12 @@ pub(super) struct Writer {
     /// A commit that has failed, of which it is not known whether it was made.
     pub(super) unsure: Option<Unsure>,
     pub(super) worlds_known: Known,
+    /// Another process has changed the table of worlds.
+    pub(super) is_outdated: bool,
+    /// A change of worlds, of which it is not known whether it was made.
+    pub(super) joining: Option<WorldsWrite>,
+    /// If other processes share the store.
+    pub(super) lease: Option<Arc<Lease>>,
     /// Rows that are behind, and the first entry of each that is.
     pub(super) behind: HashMap<PlanId, PlanRow>,
     pub(super) order: VecDeque<(Seq, PlanId)>,
@@ -123,6 +131,9 @@ impl Writer {
             let written = writer.meter.entries() - entries;
             writer.meter.took(written, group.now_ns() - begun_ns);
             writer.keep(cx);
+            if std::mem::take(&mut writer.is_outdated) {
+                writer.read_worlds(cx, |_, _, _| {});
+            }
             if writer.unsure.is_some() {
                 writer.commit_later(cx);
             } else if !writer.waiting.is_empty() || !writer.changing.is_empty() {
@@ -184,6 +195,7 @@ impl Writer {
         if !self.find_out(now_ns) {
             return self.refuse_waiting();
         }
+        self.refuse_silent(now_ns);
         self.refuse_new();
         let is_alone = |changing: &Changing| changing.change.is_alone();
         let shared = self.changing.iter().position(is_alone).unwrap_or(self.changing.len());
@@ -214,6 +226,7 @@ impl Writer {
                 let mut refused = Vec::new();
                 let entries = appends.iter().zip(tickets).zip(&verdicts);
                 for ((append, (row, tally, ticket)), verdict) in entries {
+                    self.learn(append, verdict);
                     match verdict {
                         Verdict::Written(seq) => {
                             self.has_written(*seq, append, row, tally, now_ns);
@@ -260,10 +273,13 @@ impl Writer {
         tally: Tally,
         now_ns: u64,
     ) {
+        self.last = seq;
+        if !self.is_own(append) {
+            return;
+        }
         self.locks.changed(append);
         self.followers.changed(append);
         row.head = seq;
-        self.last = seq;
         self.heads.0.lock().insert(row.id, seq);
         self.refreshed.remove(&row.id);
         self.is_behind(seq, row);
@@ -302,7 +318,7 @@ impl Writer {
         // them has the slot by now.
         let row = |(_, plan): &(Seq, PlanId)| RowWrite {
             row: self.behind[plan].clone(),
-            epoch: self.directory.epoch(*plan),
+            epoch: self.directory.epoch_here(*plan),
             is_refresh: self.refreshed.contains(plan),
         };
         let rows: Vec<RowWrite> = self.order.iter().take(count).map(row).collect();

@@ -27,7 +27,7 @@ use crate::id::{PlanId, StepId};
 use crate::journal::{decode, decode_plan};
 use crate::limits::PLAN_IDLE;
 use crate::plan::{Plan, PlanState, Record};
-use crate::store::{PlanRow, Seq, Verdict};
+use crate::store::{slot_of, PlanRow, Seq, Verdict};
 use crate::time::Time;
 use crate::world::{BusyPlan, Shared, Undelivered};
 
@@ -452,7 +452,7 @@ impl PlanActor {
             || self.is_hooking
             || self.paging.is_busy();
         match (&self.busy, is_busy) {
-            (None, true) => self.busy = Some(self.world.busy().enter()),
+            (None, true) => self.busy = Some(self.world.busy().enter(slot_of(self.id))),
             (Some(_), false) => self.busy = None,
             _ => {}
         }

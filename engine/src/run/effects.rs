@@ -282,6 +282,10 @@ impl Handler<Follow> for PlanActor {
             self.tell_plan(follower, Word::Ended { plan, result });
             return self.settle(cx);
         }
+        if self.world.journal().lease().is_some() {
+            // It may be of another node.
+            self.world.journal().followers().add(self.id, follower);
+        }
         // The follower is stored, so it is notified at the end; it may have asked after that.
         self.effects.push(Effect::TellEndTo(follower));
         self.settle(cx);

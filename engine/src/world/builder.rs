@@ -187,9 +187,9 @@ impl WorldBuilder {
         let wire = Arc::new(Local::new());
         let hub = match self.codec.take() {
             Some(codec) => {
-                Hub::open(&CodedStore::new(store, codec), &io, OwnGroups::default(), wire)?
+                Hub::open(&CodedStore::new(store, codec), &io, OwnGroups::default(), wire, None)?
             }
-            None => Hub::open(&store, &io, OwnGroups::default(), wire)?,
+            None => Hub::open(&store, &io, OwnGroups::default(), wire, None)?,
         };
         self.enter(hub, own).await
     }

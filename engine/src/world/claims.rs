@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::Serialize;
-use turnwheel_runtime::completion::completion;
-use turnwheel_runtime::Failure;
 
 use super::{Hub, World};
 use crate::error::{PayloadError, StoreError};
@@ -187,13 +187,14 @@ impl World {
         self.change_claims(move |worlds| {
             let mut row = registered(worlds, me)?;
             if let Some(has) = owner(worlds, &claim.class, &claim.id) {
-                let (class, id, name) = (claim.class, claim.id, has.name.clone());
+                let (class, id) = (claim.class.clone(), claim.id.clone());
+                let name = has.name.clone();
                 return Err(ClaimError::Taken { class, id, world: has.epoch, name });
             }
             if row.claims.len() >= CLAIMS_MAX {
                 return Err(ClaimError::TooMany);
             }
-            row.claims.push(claim);
+            row.claims.push(claim.clone());
             Ok(row)
         })
         .await
@@ -236,7 +237,7 @@ impl World {
         self.change_claims(move |worlds| {
             let mut row = registered(worlds, me)?;
             let at = position(worlds, &row, &claim.class, &claim.id)?;
-            row.claims[at] = claim;
+            row.claims[at] = claim.clone();
             Ok(row)
         })
         .await
@@ -267,15 +268,17 @@ impl World {
     ///
     /// There is no such world; the store failed.
     pub async fn release_claims_of(&self, world: u64) -> Result<usize, ClaimError> {
-        let (told, count) = completion();
+        let count = Arc::new(AtomicUsize::new(0));
+        let told = Arc::clone(&count);
         self.change_claims(move |worlds| {
             let mut row = registered(worlds, world)?;
-            let _waited = told.complete(row.claims.len());
+            // Relaxed: the answer comes after it.
+            told.store(row.claims.len(), Ordering::Relaxed);
             row.claims.clear();
             Ok(row)
         })
         .await?;
-        Ok(count.await.map_err(lost)?)
+        Ok(count.load(Ordering::Relaxed))
     }
 
     /// The names that are claimed, of the oldest world first, and of each in the order in which it has
@@ -296,10 +299,11 @@ impl World {
     /// Writes the row of a world, if it may be changed. The answer comes after the commit.
     async fn change_claims(
         &self,
-        decide: impl FnOnce(&Worlds) -> Result<WorldRow, ClaimError> + Send + 'static,
+        mut decide: impl FnMut(&Worlds) -> Result<WorldRow, ClaimError> + Send + 'static,
     ) -> Result<(), ClaimError> {
         let hub: &Arc<Hub> = self.shared().hub();
-        let (told, decided) = completion();
+        let decided = Arc::new(Mutex::new(None));
+        let told = Arc::clone(&decided);
         let change = move |worlds: &Worlds| {
             let (write, outcome) = match decide(worlds) {
                 Ok(row) => {
@@ -309,11 +313,12 @@ impl World {
                 }
                 Err(error) => (None, Err(error)),
             };
-            let _waited = told.complete(outcome);
+            *told.lock() = Some(outcome);
             write
         };
         hub.change(change).await?;
-        decided.await.map_err(lost)?
+        let decided = decided.lock().take();
+        decided.unwrap_or(Ok(()))
     }
 }
 
@@ -333,10 +338,6 @@ impl Drop for Held<'_> {
             }
         });
     }
-}
-
-fn lost(failure: Failure) -> StoreError {
-    StoreError::unanswered(&failure)
 }
 
 fn claim_of(class: &str, id: &str, data: &(impl Serialize + ?Sized)) -> Result<Claim, ClaimError> {

@@ -1,7 +1,7 @@
 //! The end of a world: running code may finish, no new code begins, and others get its plans.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use turnwheel_runtime::{Completer, Completion, Group};
 use super::{shares, World};
 use crate::error::{BuildError, StoreError};
 use crate::id::PlanId;
+use crate::store::{Slots, SLOTS};
 
 /// Counts the plans of a world with activity: code, a planning, or an entry.
 ///
@@ -22,16 +23,36 @@ pub(crate) struct Busy {
     plans: AtomicUsize,
     is_ending: AtomicBool,
     waiting: Mutex<Vec<Completer<()>>>,
+    slots: SlotCounts,
+}
+
+/// Number of such plans in each slot. Relaxed: a hint for what should stay where it is.
+#[derive(Debug)]
+struct SlotCounts(Box<[AtomicU32]>);
+
+impl Default for SlotCounts {
+    fn default() -> Self {
+        Self((0..SLOTS).map(|_| AtomicU32::new(0)).collect())
+    }
 }
 
 /// A plan that has something under way, as long as this lives.
 #[derive(Debug)]
-pub(crate) struct BusyPlan(Arc<Busy>);
+pub(crate) struct BusyPlan(Arc<Busy>, usize);
 
 impl Busy {
-    pub(crate) fn enter(self: &Arc<Self>) -> BusyPlan {
+    pub(crate) fn enter(self: &Arc<Self>, slot: usize) -> BusyPlan {
         self.plans.fetch_add(1, Ordering::SeqCst);
-        BusyPlan(Arc::clone(self))
+        self.slots.0[slot].fetch_add(1, Ordering::Relaxed);
+        BusyPlan(Arc::clone(self), slot)
+    }
+
+    /// The slots with such plans.
+    pub(super) fn slots(&self) -> Slots {
+        let mut slots = Slots::default();
+        let busy = (0..SLOTS).filter(|slot| self.slots.0[*slot].load(Ordering::Relaxed) > 0);
+        busy.for_each(|slot| slots.add(slot));
+        slots
     }
 
     pub(super) fn is_ending(&self) -> bool {
@@ -58,6 +79,7 @@ impl Busy {
 
 impl Drop for BusyPlan {
     fn drop(&mut self) {
+        self.0.slots.0[self.1].fetch_sub(1, Ordering::Relaxed);
         if self.0.plans.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.is_ending() {
             self.0.tell();
         }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use turnwheel_runtime::{Group, Mailbox, Pinning, SpawnError, Task};
 
+use super::node::Node;
 use super::own_groups::OwnGroups;
 use super::{Letters, Shared};
 use crate::connect::{
@@ -84,7 +85,7 @@ impl SharedStore {
     pub fn open(store: impl Store) -> Result<Self, BuildError> {
         let group = io_group()?;
         let own = OwnGroups::of(group.clone());
-        Ok(Self { hub: Hub::open(&store, &group, own, Arc::new(Local::new()))? })
+        Ok(Self { hub: Hub::open(&store, &group, own, Arc::new(Local::new()), None)? })
     }
 
     /// As [`SharedStore::open`], in a group whose threads may wait, and with a connector.
@@ -97,7 +98,8 @@ impl SharedStore {
         group: &Group,
         connector: impl Connector,
     ) -> Result<Self, BuildError> {
-        Ok(Self { hub: Hub::open(&store, group, OwnGroups::default(), Arc::new(connector))? })
+        let own = OwnGroups::default();
+        Ok(Self { hub: Hub::open(&store, group, own, Arc::new(connector), None)? })
     }
 
     /// Ends the threads of the store, when its worlds have ended.
@@ -145,6 +147,8 @@ pub(crate) struct Hub {
     pub(super) heard: Mutex<HashMap<u64, Time>>,
     pub(super) letters: Arc<Letters>,
     own: OwnGroups,
+    /// If other processes share the store.
+    pub(super) node: Option<Node>,
 }
 
 impl Hub {
@@ -153,8 +157,9 @@ impl Hub {
         group: &Group,
         own: OwnGroups,
         connector: Arc<dyn Connector>,
+        lease: Option<Duration>,
     ) -> Result<Arc<Self>, BuildError> {
-        let journal = Journal::open(store, group)?;
+        let journal = Journal::open(store, group, lease)?;
         let desk = group.task(()).name("desk").mailbox(Mailbox::bounded(DESK_MAX));
         let desk = desk.spawn();
         let desk = desk.map_err(|error: SpawnError<_>| BuildError::Threads(error.to_string()))?;
@@ -169,6 +174,7 @@ impl Hub {
             turn: AtomicUsize::new(0),
             heard: Mutex::default(),
             own: own.used_by(format!("the shared store {}", store.name())),
+            node: lease.map(|_| Node::default()),
         });
         let weak = Arc::downgrade(&hub);
         hub.journal.directory().listen(Box::new(move |before, now| {
@@ -181,6 +187,7 @@ impl Hub {
 
     pub(super) fn add(&self, shared: &Arc<Shared>) {
         self.members.lock().insert(shared.epoch(), Arc::downgrade(shared));
+        self.node.iter().for_each(|node| node.has_begun(shared));
     }
 
     /// A world of this process.
@@ -230,6 +237,8 @@ impl Hub {
                         member.owns_now(gained);
                     }
                 }
+                // It will be registered again.
+                None if self.node.is_some() && !member.is_ending() => member.forget_lost_plans(),
                 None => {
                     self.members.lock().remove(&epoch);
                     self.connector.detach(epoch);
@@ -335,6 +344,7 @@ impl Hub {
         patience: Patience,
     ) -> Result<Answer, ConnectError> {
         let directory = self.journal.directory();
+        let mut unheard = Unheard::default();
         loop {
             let changed = directory.changed();
             let to = directory.owner(plan);
@@ -349,7 +359,8 @@ impl Hub {
             match outcome {
                 Ok(answer) if answer.is_moved() => {}
                 // It has joined a moment ago, or is about to go.
-                Err(ConnectError::Unknown { .. } | ConnectError::Ending { .. }) => {}
+                Err(ConnectError::Unknown { .. }) => self.is_unheard(to, &mut unheard)?,
+                Err(ConnectError::Ending { .. }) => {}
                 Err(ConnectError::Gone { .. }) if patience.repeats => {}
                 outcome => return outcome,
             }
@@ -380,10 +391,37 @@ impl Hub {
     /// Changes who is there.
     pub(super) async fn change(
         &self,
-        change: impl FnOnce(&Worlds) -> Option<crate::store::WorldsWrite> + Send + 'static,
+        change: impl FnMut(&Worlds) -> Option<crate::store::WorldsWrite> + Send + 'static,
     ) -> Result<bool, StoreError> {
         let changed = self.journal.change_worlds(change).await;
         changed.map_err(|failure| StoreError::unanswered(&failure))?
+    }
+}
+
+/// A world to which there was no way, and since when.
+#[derive(Debug, Default)]
+struct Unheard(Option<(u64, u64)>);
+
+impl Hub {
+    /// There is no way to a world. It may have joined a moment ago; that of another node that still
+    /// has no way after two leases is named to the caller.
+    fn is_unheard(&self, world: u64, since: &mut Unheard) -> Result<(), ConnectError> {
+        let Some(lease) = self.journal.lease() else { return Ok(()) };
+        let now_ns = self.group.now_ns();
+        match since.0 {
+            Some((known, since_ns)) if known == world => {
+                let waited = Duration::from_nanos(now_ns.saturating_sub(since_ns));
+                if waited < 2 * lease.length() {
+                    return Ok(());
+                }
+                let name = self.worlds().find(world).map(|row| row.name.clone());
+                Err(ConnectError::Unreachable { world, name: name.unwrap_or_default() })
+            }
+            _ => {
+                since.0 = Some((world, now_ns));
+                Ok(())
+            }
+        }
     }
 }
 

@@ -23,6 +23,7 @@ mod labels;
 mod letter_box;
 mod letters;
 mod named;
+mod node;
 mod opening;
 mod options;
 mod outcome;

@@ -1,5 +1,6 @@
 //! The worlds over a store, for people: registered, answering, or dead.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::connect::ConnectError;
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::limits::PING_LIMIT;
-use crate::store::{slot_of, Slots, WorldKind, WorldRow};
+use crate::store::{slot_of, Slots, WorldKind, WorldRow, Worlds};
 use crate::time::Time;
 
 /// Description that a world gives of itself.
@@ -72,7 +73,7 @@ pub struct WorldView {
 }
 
 impl WorldView {
-    fn of(row: &WorldRow, heard: Option<Time>) -> Self {
+    pub(super) fn of(row: &WorldRow, heard: Option<Time>) -> Self {
         Self {
             id: row.epoch,
             name: row.name.clone(),
@@ -235,29 +236,44 @@ impl Hub {
         dead
     }
 
+    /// The slots in which plans are under way, if a world of this kind looks for others.
+    pub(super) async fn live_slots(&self, kind: WorldKind) -> Result<Slots, StoreError> {
+        let lost = |failure: turnwheel_runtime::Failure| StoreError::unanswered(&failure);
+        let others = self.worlds().rows.iter().any(|row| row.kind == WorldKind::Executor);
+        if !others || kind != WorldKind::Executor {
+            return Ok(Slots::default());
+        }
+        self.journal.flush().await.map_err(lost)??;
+        self.journal.read(|reader| reader.live()).await.map_err(lost)?
+    }
+
     /// Registers a world. Its number, and those that were found dead by that.
     pub(super) async fn register(
         self: &Arc<Self>,
         row: WorldRow,
         checks: bool,
     ) -> Result<(u64, Vec<WorldView>), StoreError> {
-        let found = if checks { self.dead().await } else { Vec::new() };
-        let dead: Vec<u64> = found.iter().map(|world| world.id).collect();
-        let lost = |failure: turnwheel_runtime::Failure| StoreError::unanswered(&failure);
-        let others = self.worlds().rows.iter().any(|row| row.kind == WorldKind::Executor);
-        let live = if others && row.kind == WorldKind::Executor {
-            self.journal.flush().await.map_err(lost)??;
-            self.journal.read(|reader| reader.live()).await.map_err(lost)??
-        } else {
-            Slots::default()
+        let found = match (&self.node, checks) {
+            // A silent node may be alive: its lease says it.
+            (Some(_), _) => self.lapsed().await?,
+            (None, true) => self.dead().await,
+            (None, false) => Vec::new(),
         };
-        let (told, epoch) = turnwheel_runtime::completion::completion();
-        self.change(move |worlds| {
-            let _waited = told.complete(worlds.version + 1);
-            Some(shares::join(worlds, row, &dead, &live))
-        })
-        .await?;
-        Ok((epoch.await.map_err(lost)?, found))
+        // Those of nodes are declared dead with the next heartbeat.
+        let is_dead = |_: &&WorldView| self.node.is_none();
+        let dead: Vec<u64> = found.iter().filter(is_dead).map(|world| world.id).collect();
+        let live = self.live_slots(row.kind).await?;
+        let number = Arc::new(AtomicU64::new(0));
+        let (told, joining) = (Arc::clone(&number), row.clone());
+        let join = move |worlds: &Worlds| {
+            // Relaxed: the answer to the change comes after it.
+            told.store(worlds.version + 1, Ordering::Relaxed);
+            Some(shares::join(worlds, joining.clone(), &dead, &live))
+        };
+        self.change(join).await?;
+        let epoch = number.load(Ordering::Relaxed);
+        self.has_registered(epoch, row).await?;
+        Ok((epoch, found))
     }
 }
 

@@ -81,6 +81,7 @@ impl Shared {
                 Ok(Answer(AnswerKind::Plan(seen))) => seen.map(|plan| Arc::new(*plan)),
                 Ok(other) => Err(strange(plan, &other)),
                 Err(ConnectError::NoExecutor { .. }) => world.stored(plan).await,
+                Err(ConnectError::Unreachable { .. }) if at_once => world.stored(plan).await,
                 Err(error) => Err(PlanError::Connect { plan, error }),
             };
             let _late = reply.complete(seen);

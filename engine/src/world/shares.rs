@@ -1,10 +1,16 @@
 //! Distribution of slots when a world joins or leaves. Pure: the journal's writer calls it.
 
+use std::collections::BTreeSet;
+
+use crate::store::balance::{balance, SlotPlan};
 use crate::store::{free, Slots, WorldKind, WorldRow, Worlds, WorldsWrite, SCHEDULES_SLOT, SLOTS};
 
 /// New plans of a world are of so many of its slots, the lowest ones. So nearly all slots have no plan
 /// under way, and one that joins can be given some at once; and when a world goes, its plans are spread.
 const HOMES: usize = 8;
+
+/// Slots that one heartbeat moves, at most.
+const MOTION_MAX: usize = 128;
 
 /// The slots of a world's new plans.
 pub(super) fn homes(slots: &Slots) -> Vec<usize> {
@@ -12,9 +18,12 @@ pub(super) fn homes(slots: &Slots) -> Vec<usize> {
 }
 
 /// A world joins, when some others are known to be dead. It gets what nobody owns, and its share of the
-/// slots of others that have no plan under way. `row.epoch` and `row.slots` are set here.
+/// slots of others that have no plan under way. `row.slots` is set here, and
+/// `row.epoch` unless it had a number before.
 pub(super) fn join(worlds: &Worlds, mut row: WorldRow, dead: &[u64], live: &Slots) -> WorldsWrite {
-    row.epoch = worlds.version + 1;
+    if row.epoch == 0 {
+        row.epoch = worlds.version + 1;
+    }
     let is_dead = |row: &WorldRow| dead.contains(&row.epoch);
     let left: Vec<WorldRow> = worlds.rows.iter().filter(|row| !is_dead(row)).cloned().collect();
     let mut put = Vec::new();
@@ -68,6 +77,48 @@ pub(super) fn leave(worlds: &Worlds, gone: &[u64]) -> Option<WorldsWrite> {
     Some(WorldsWrite { from: worlds.version, put: heirs, gone: gone.to_vec() })
 }
 
+/// Slots of these worlds that are not busy go to those that have too few, and so do those that
+/// nobody has. The lapsed get none. `None` if there is nothing to do.
+pub(super) fn even(
+    worlds: &Worlds,
+    own: &BTreeSet<u64>,
+    busy: &Slots,
+    lapsed: &[u64],
+) -> Option<WorldsWrite> {
+    let runs = |row: &&WorldRow| row.kind == WorldKind::Executor && !lapsed.contains(&row.epoch);
+    let live: BTreeSet<u64> = worlds.rows.iter().filter(runs).map(|row| row.epoch).collect();
+    let plan = |slot| {
+        let owner = worlds.owner(slot);
+        // Whoever declares a lapsed world dead deals what it has.
+        let is_lapsed = lapsed.contains(&owner);
+        (!is_lapsed).then_some((slot, SlotPlan { owner, wanted: 0 }))
+    };
+    let (slots, plans): (Vec<usize>, Vec<SlotPlan>) = (0..SLOTS).filter_map(plan).unzip();
+    let may_go = |slot: usize| {
+        let owner = worlds.owner(slot);
+        let is_free = worlds.find(owner).is_none();
+        is_free || (own.contains(&owner) && !busy.has(slot) && slot != SCHEDULES_SLOT)
+    };
+    let moves = balance(&plans, &live, SLOTS).into_iter();
+    let moves = moves.map(|step| (slots[step.slot], step.to)).filter(|(slot, _)| may_go(*slot));
+    let mut rows = worlds.rows.clone();
+    let mut changed = BTreeSet::new();
+    for (slot, to) in moves.take(MOTION_MAX) {
+        for row in &mut rows {
+            if row.epoch == to {
+                row.slots.add(slot);
+            } else if row.slots.has(slot) {
+                row.slots.remove(slot);
+            } else {
+                continue;
+            }
+            changed.insert(row.epoch);
+        }
+    }
+    let put: Vec<WorldRow> = rows.into_iter().filter(|row| changed.contains(&row.epoch)).collect();
+    (!put.is_empty()).then_some(WorldsWrite { from: worlds.version, put, gone: Vec::new() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,6 +163,38 @@ mod tests {
         let write = join(&worlds, row(WorldKind::Executor), &[], &nothing);
         assert_eq!(worlds.swap(&write), Swap::Done);
         assert_eq!(worlds.free().len(), 0);
+    }
+
+    #[test]
+    fn a_world_gives_its_own_idle_slots_until_shares_are_equal() {
+        let mut worlds = Worlds::default();
+        let everything = Slots::all();
+        for _ in 0..2 {
+            // The second gets none, as plans are under way in all of them.
+            worlds.swap(&join(&worlds, row(WorldKind::Executor), &[], &everything));
+        }
+        assert_eq!(sizes(&worlds), [1_024, 0]);
+        let (first, second) = (BTreeSet::from([1]), BTreeSet::from([2]));
+        let (idle, mut busy) = (Slots::default(), Slots::default());
+        (0..SLOTS).filter(|slot| slot % 4 != 1).for_each(|slot| busy.add(slot));
+        assert!(even(&worlds, &second, &idle, &[]).is_none(), "they are not its own");
+        assert!(even(&worlds, &first, &idle, &[2]).is_none(), "the other one may be dead");
+        let write = even(&worlds, &first, &busy, &[]).expect("some are idle");
+        worlds.swap(&write);
+        let given = worlds.find(2).expect("it is there").slots;
+        assert_eq!(given.len(), MOTION_MAX, "so many at a time");
+        assert!(given.iter().all(|slot| slot % 4 == 1));
+        while let Some(write) = even(&worlds, &first, &idle, &[]) {
+            worlds.swap(&write);
+        }
+        assert_eq!(sizes(&worlds), [512, 512]);
+        assert_eq!(worlds.owner(SCHEDULES_SLOT), 1);
+        // One that has left without an heir is followed by whoever sees it.
+        worlds.swap(&WorldsWrite { from: worlds.version, put: vec![], gone: vec![1] });
+        while let Some(write) = even(&worlds, &second, &busy, &[]) {
+            worlds.swap(&write);
+        }
+        assert_eq!(sizes(&worlds), [1_024]);
     }
 
     #[test]

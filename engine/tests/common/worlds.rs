@@ -59,6 +59,11 @@ impl Net {
         self.cut.lock().expect("no panic here").insert(world.id());
     }
 
+    /// This world is not cut off any more.
+    pub(crate) fn join(&self, world: &World) {
+        self.cut.lock().expect("no panic here").remove(&world.id());
+    }
+
     pub(crate) fn heal(&self) {
         self.cut.lock().expect("no panic here").clear();
     }

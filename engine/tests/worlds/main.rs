@@ -5,6 +5,8 @@ mod common;
 
 mod claims;
 mod lost_answers;
+mod nodes;
 mod plans;
 mod takeover;
 mod together;
+mod watched;

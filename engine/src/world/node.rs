@@ -1,0 +1,268 @@
+//! A process that shares its store with others: heartbeats, the slots of the dead, equal shares.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use turnwheel_runtime::{Failure, Group};
+
+use super::hub::{io_group, Hub, SharedStore};
+use super::own_groups::OwnGroups;
+use super::{shares, Shared, WorldView};
+use crate::connect::{Connector, Local, Word};
+use crate::error::{BuildError, StoreError};
+use crate::id::PlanId;
+use crate::limits::NODE_LEASE_MIN;
+use crate::run;
+use crate::store::{Slots, Store, WorldKind, WorldRow, Worlds};
+
+/// Heartbeats within a lease.
+const BEATS: u32 = 4;
+
+/// What a node knows of itself.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    /// Its worlds as they were registered, until they end.
+    worlds: Mutex<BTreeMap<u64, Own>>,
+    /// When a heartbeat failed for the last time; 0 if none has.
+    failed_ns: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Own {
+    row: WorldRow,
+    /// Nothing as long as it is being made.
+    world: Option<Weak<Shared>>,
+}
+
+impl SharedStore {
+    /// Opens a store that other processes share, with threads of its own that wait for the store.
+    /// Each of them works on its own slots. When one dies, others have its slots a moment after the
+    /// `lease`; [`NODE_LEASE`](crate::limits::NODE_LEASE) suits most.
+    ///
+    /// ```
+    /// use turnwheel_engine::{limits::NODE_LEASE, MemoryStore, SharedStore, World};
+    ///
+    /// let store = MemoryStore::new();
+    /// let one = SharedStore::node(store.clone(), NODE_LEASE)?;
+    /// let two = SharedStore::node(store, NODE_LEASE)?;
+    /// let first = World::builder().name("first").join(&one)?;
+    /// let second = World::builder().name("second").join(&two)?;
+    /// assert_eq!(second.worlds().len(), 2);
+    /// # second.shutdown()?;
+    /// # first.shutdown()?;
+    /// # two.close()?;
+    /// # one.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// One process at a time can use the store, it cannot be used, the lease is too short, or no
+    /// threads can be made.
+    pub fn node(store: impl Store, lease: Duration) -> Result<Self, BuildError> {
+        let group = io_group()?;
+        let own = OwnGroups::of(group.clone());
+        Self::open_node(&store, &group, own, Arc::new(Local::new()), lease)
+    }
+
+    /// As [`SharedStore::node`], in a group whose threads may wait, and with a connector that
+    /// reaches the worlds of the other nodes.
+    ///
+    /// # Errors
+    ///
+    /// As [`SharedStore::node`].
+    pub fn node_in(
+        store: impl Store,
+        group: &Group,
+        connector: impl Connector,
+        lease: Duration,
+    ) -> Result<Self, BuildError> {
+        Self::open_node(&store, group, OwnGroups::default(), Arc::new(connector), lease)
+    }
+
+    fn open_node(
+        store: &dyn Store,
+        group: &Group,
+        own: OwnGroups,
+        connector: Arc<dyn Connector>,
+        lease: Duration,
+    ) -> Result<Self, BuildError> {
+        if lease < NODE_LEASE_MIN {
+            return Err(BuildError::LeaseTooShort { lease, least: NODE_LEASE_MIN });
+        }
+        let hub = Hub::open(store, group, own, connector, Some(lease))?;
+        hub.begin_beating(lease / BEATS);
+        Ok(Self { hub })
+    }
+}
+
+impl Node {
+    /// A world is made: it is registered under this number.
+    fn begins(&self, world: u64, row: WorldRow) {
+        self.worlds.lock().insert(world, Own { row, world: None });
+    }
+
+    pub(super) fn has_begun(&self, world: &Arc<Shared>) {
+        if let Some(own) = self.worlds.lock().get_mut(&world.epoch()) {
+            own.world = Some(Arc::downgrade(world));
+        }
+    }
+
+    /// Its worlds that are there; the others are forgotten.
+    fn worlds(&self) -> BTreeMap<u64, (WorldRow, Option<Arc<Shared>>)> {
+        let mut worlds = self.worlds.lock();
+        let is_there = |own: &Own| own.world.as_ref().is_none_or(|it| it.strong_count() > 0);
+        worlds.retain(|_, own| is_there(own));
+        let own = |(world, own): (&u64, &Own)| {
+            (*world, (own.row.clone(), own.world.as_ref().and_then(Weak::upgrade)))
+        };
+        worlds.iter().map(own).collect()
+    }
+
+    /// Whether it may say that others are dead. If its own heartbeats have failed, those of others
+    /// may have failed too: they get the time of one lease.
+    fn may_judge(&self, now_ns: u64, lease: Duration) -> bool {
+        // Relaxed: heartbeats follow one another.
+        let failed_ns = self.failed_ns.load(Ordering::Relaxed);
+        failed_ns == 0 || Duration::from_nanos(now_ns.saturating_sub(failed_ns)) > lease
+    }
+}
+
+impl Hub {
+    fn begin_beating(self: &Arc<Self>, every: Duration) {
+        let hub = Arc::downgrade(self);
+        self.spawn(async move {
+            while let Some(hub) = hub.upgrade() {
+                let next = hub.group.sleep(every);
+                if let Err(error) = hub.beat().await {
+                    tracing::warn!(%error, "a heartbeat of this node failed");
+                }
+                drop(hub);
+                if next.await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Registers a world of this node, with its first heartbeat.
+    pub(super) async fn has_registered(
+        self: &Arc<Self>,
+        world: u64,
+        row: WorldRow,
+    ) -> Result<(), StoreError> {
+        let Some(node) = &self.node else { return Ok(()) };
+        node.begins(world, row);
+        self.beat().await
+    }
+
+    /// The worlds of other nodes whose leases are over.
+    pub(super) async fn lapsed(&self) -> Result<Vec<WorldView>, StoreError> {
+        let beat = self.journal.beat(Vec::new(), self.group.now_ns()).await?;
+        self.journal.read_worlds().await.map_err(lost)??;
+        let worlds = self.worlds();
+        let lapsed = beat.lapsed.iter().filter_map(|world| worlds.find(*world));
+        Ok(lapsed.map(|row| WorldView::of(row, None)).collect())
+    }
+
+    /// One heartbeat, and what follows from it.
+    async fn beat(self: &Arc<Self>) -> Result<(), StoreError> {
+        let (Some(node), Some(lease)) = (&self.node, self.journal.lease()) else { return Ok(()) };
+        let own = node.worlds();
+        let sent_ns = self.group.now_ns();
+        let beat = self.journal.beat(own.keys().copied().collect(), sent_ns).await;
+        let now_ns = self.group.now_ns();
+        let beat = beat.inspect_err(|_| node.failed_ns.store(now_ns, Ordering::Relaxed))?;
+        if beat.version != self.worlds().version {
+            self.journal.read_worlds().await.map_err(lost)??;
+        }
+        self.register_again(&own).await?;
+        let others = beat.lapsed.into_iter().filter(|world| !own.contains_key(world));
+        let lapsed: Vec<u64> = others.collect();
+        if node.may_judge(now_ns, lease.length()) {
+            self.bury(lapsed.clone()).await?;
+        }
+        self.even_out(&own, lapsed).await?;
+        for plan in self.journal.read_locks().await? {
+            let world = own.values().find_map(|(_, world)| world.clone());
+            world.iter().for_each(|world| world.wake_soon(plan));
+        }
+        Ok(())
+    }
+
+    /// Registers worlds again that were declared dead and are not, under their numbers: others have
+    /// their slots.
+    async fn register_again(
+        self: &Arc<Self>,
+        own: &BTreeMap<u64, (WorldRow, Option<Arc<Shared>>)>,
+    ) -> Result<(), StoreError> {
+        for (number, (row, world)) in own {
+            let Some(world) = world else { continue };
+            if world.is_ending() || self.worlds().find(*number).is_some() {
+                continue;
+            }
+            tracing::warn!(world = number, "this world was declared dead, and is registered again");
+            let row = WorldRow { epoch: *number, ..row.clone() };
+            let live = self.live_slots(row.kind).await?;
+            self.change(move |worlds| {
+                let is_there = worlds.find(row.epoch).is_some();
+                (!is_there).then(|| shares::join(worlds, row.clone(), &[], &live))
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Declares worlds dead whose leases are over, if they still are.
+    async fn bury(&self, mut dead: Vec<u64>) -> Result<(), StoreError> {
+        dead.retain(|world| self.worlds().find(*world).is_some());
+        if dead.is_empty() {
+            return Ok(());
+        }
+        let told = dead.clone();
+        let buried = self.journal.declare_dead(move |worlds| shares::leave(worlds, &dead)).await;
+        if buried.map_err(lost)?? {
+            tracing::warn!(worlds = ?told, "their leases are over: others go on with their plans");
+        }
+        Ok(())
+    }
+
+    /// Gives slots of this node's worlds to those that have too few, and deals those of nobody.
+    async fn even_out(
+        &self,
+        own: &BTreeMap<u64, (WorldRow, Option<Arc<Shared>>)>,
+        lapsed: Vec<u64>,
+    ) -> Result<(), StoreError> {
+        let mut busy = Slots::default();
+        let mut giving = BTreeSet::new();
+        for (number, (row, world)) in own {
+            let Some(world) = world.as_ref().filter(|world| !world.is_ending()) else { continue };
+            if row.kind == WorldKind::Executor {
+                giving.insert(*number);
+                world.busy().slots().iter().for_each(|slot| busy.add(slot));
+            }
+        }
+        let decide = move |worlds: &Worlds| shares::even(worlds, &giving, &busy, &lapsed);
+        // The journal's writer is asked only if there is something to do.
+        if decide(&self.worlds()).is_none() {
+            return Ok(());
+        }
+        self.change(decide).await.map(drop)
+    }
+}
+
+impl Shared {
+    /// A lock that a plan waits for may be free.
+    fn wake_soon(self: &Arc<Self>, plan: PlanId) {
+        self.tell_plan(plan, Word::Wake, move |world| {
+            world.wakes().set(plan, world.now().after(run::AGAIN));
+        });
+    }
+}
+
+fn lost(failure: Failure) -> StoreError {
+    StoreError::unanswered(&failure)
+}

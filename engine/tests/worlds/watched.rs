@@ -1,0 +1,201 @@
+//! A store of several nodes that is watched: what it admits, and who has which slot.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use turnwheel_engine::store::{
+    slot_of, Append, Batch, Beat, Members, Owner, Removal, RowWrite, ScheduleWrite, Seq,
+    StoreReader, StoreWriter, Swap, Verdict, Worlds, WorldsWrite,
+};
+use turnwheel_engine::{MemoryStore, PlanId, Store, StoreError, Time};
+
+/// The store that all nodes share, with its clock.
+#[derive(Clone, Debug)]
+pub(crate) struct Base {
+    pub(crate) memory: MemoryStore,
+    us: Arc<AtomicU64>,
+    pub(crate) log: Arc<Mutex<Log>>,
+    /// Whether epochs count for nothing: a broken store.
+    is_broken: bool,
+}
+
+/// What must never be.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    owners: Vec<Owner>,
+    entries: BTreeSet<(PlanId, Seq)>,
+    pub(crate) refused: usize,
+    pub(crate) written: usize,
+    pub(crate) wrong: Vec<String>,
+}
+
+impl Base {
+    pub(crate) fn new(is_broken: bool) -> Self {
+        let us = Arc::new(AtomicU64::new(1_000_000));
+        let clock = Arc::clone(&us);
+        let memory = MemoryStore::new().with_clock(move || Time(clock.load(Ordering::Relaxed)));
+        Self { memory, us, log: Arc::default(), is_broken }
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        Duration::from_micros(self.us.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn advance(&self, time: Duration) {
+        self.us.fetch_add(u64::try_from(time.as_micros()).expect("little"), Ordering::Relaxed);
+    }
+
+    pub(crate) fn worlds(&self) -> Worlds {
+        let mut reader = self.memory.reader().expect("a reader");
+        reader.worlds().expect("they are read")
+    }
+
+    /// The store as a node has it. While it is `deaf`, heartbeats are answered and not made.
+    pub(crate) fn of_node(&self, deaf: &Arc<AtomicBool>) -> Watched {
+        Watched { base: self.clone(), deaf: Arc::clone(deaf) }
+    }
+}
+
+impl Log {
+    fn owners_are(&mut self, worlds: &Worlds) {
+        let now = worlds.owners();
+        for (slot, (was, is)) in self.owners.iter().zip(now).enumerate() {
+            let rises = is.epoch > was.epoch || is == was;
+            if !rises {
+                self.wrong.push(format!("slot {slot}: {was:?}, then {is:?}"));
+            }
+        }
+        self.owners = now.to_vec();
+    }
+
+    fn entry_is(&mut self, append: &Append, owner: Owner, verdict: &Verdict) {
+        if !matches!(verdict, Verdict::Written(_)) {
+            self.refused += usize::from(matches!(verdict, Verdict::Moved { .. }));
+            return;
+        }
+        self.written += 1;
+        let Append { plan, prev, epoch, .. } = append;
+        if owner.epoch != *epoch {
+            self.wrong.push(format!("{plan}: written under epoch {epoch}, when it was {owner:?}"));
+        }
+        if !self.entries.insert((*plan, *prev)) {
+            self.wrong.push(format!("{plan}: two entries after {prev}"));
+        }
+    }
+}
+
+/// The store of one node.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    base: Base,
+    deaf: Arc<AtomicBool>,
+}
+
+impl Store for Watched {
+    fn open(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
+        let (inner, base) = (self.base.memory.open()?, self.base.clone());
+        Ok(Box::new(Writer { inner, base }))
+    }
+
+    fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
+        unreachable!("a node takes no store for itself")
+    }
+
+    fn reader(&self) -> Result<Box<dyn StoreReader>, StoreError> {
+        self.base.memory.reader()
+    }
+
+    fn members(&self) -> Result<Option<Box<dyn Members>>, StoreError> {
+        let deaf = Arc::clone(&self.deaf);
+        let beats = |inner| Box::new(Heartbeats { inner, deaf, last: Beat::default() });
+        Ok(self.base.memory.members()?.map(|inner| beats(inner) as Box<dyn Members>))
+    }
+
+    fn name(&self) -> String {
+        "watched".to_owned()
+    }
+}
+
+struct Heartbeats {
+    inner: Box<dyn Members>,
+    deaf: Arc<AtomicBool>,
+    last: Beat,
+}
+
+impl Members for Heartbeats {
+    fn beat(&mut self, worlds: &[u64], lease: Duration) -> Result<Beat, StoreError> {
+        if !self.deaf.load(Ordering::Relaxed) {
+            self.last = self.inner.beat(worlds, lease)?;
+        }
+        Ok(self.last.clone())
+    }
+}
+
+struct Writer {
+    inner: Box<dyn StoreWriter>,
+    base: Base,
+}
+
+impl StoreWriter for Writer {
+    fn epoch(&self) -> u64 {
+        self.inner.epoch()
+    }
+
+    fn last(&self) -> Seq {
+        self.inner.last()
+    }
+
+    fn remove(&mut self, plans: &[Removal]) -> Result<usize, StoreError> {
+        self.inner.remove(plans)
+    }
+
+    fn free(&mut self, locks: &[(String, PlanId)]) -> Result<(), StoreError> {
+        self.inner.free(locks)
+    }
+
+    fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
+        let worlds = self.base.worlds();
+        let now = |plan, epoch| match self.base.is_broken {
+            true => worlds.owners()[slot_of(plan)].epoch,
+            false => epoch,
+        };
+        let append = |it: &Append| Append { epoch: now(it.plan, it.epoch), ..it.clone() };
+        let row = |it: &RowWrite| RowWrite { epoch: now(it.row.id, it.epoch), ..it.clone() };
+        let appends: Vec<Append> = batch.appends.iter().map(append).collect();
+        let rows: Vec<RowWrite> = batch.rows.iter().map(row).collect();
+        let (changes, projected) = (batch.changes, batch.projected);
+        let sent = Batch { appends: &appends, changes, rows: &rows, projected };
+        let verdicts = self.inner.commit(&sent)?;
+        let mut log = self.base.log.lock().expect("no panic here");
+        for (append, verdict) in batch.appends.iter().zip(&verdicts) {
+            log.entry_is(append, worlds.owners()[slot_of(append.plan)], verdict);
+        }
+        Ok(verdicts)
+    }
+
+    fn written_after(&mut self, place: Seq) -> Result<Vec<(Seq, PlanId, Seq)>, StoreError> {
+        self.inner.written_after(place)
+    }
+
+    fn written(&mut self, entries: &[&Append], place: Seq) -> Result<Vec<Option<Seq>>, StoreError> {
+        self.inner.written(entries, place)
+    }
+
+    fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
+        self.inner.write_schedules(writes)
+    }
+
+    fn write_worlds(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {
+        let swap = self.inner.write_worlds(write)?;
+        self.base.log.lock().expect("no panic here").owners_are(&self.base.worlds());
+        Ok(swap)
+    }
+
+    fn declare_dead(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {
+        let swap = self.inner.declare_dead(write)?;
+        self.base.log.lock().expect("no panic here").owners_are(&self.base.worlds());
+        Ok(swap)
+    }
+}
