@@ -40,8 +40,8 @@ pub use journal::{JournalStats, LockView, Spread};
 pub use middleware::{Around, AroundDelay, AroundStep, Layer, Middleware};
 pub use payload::Payload;
 pub use plan::{
-    ActionRef, Flow, Input, OutputRef, Plan, PlanResult, PlanState, Planner, StepKind, StepState,
-    SubPlanCounts, Waiting,
+    ActionRef, EventTarget, Flow, Input, OutputRef, Plan, PlanResult, PlanState, Planner, StepKind,
+    StepState, SubPlanCounts, Waiting,
 };
 pub use schedule::{Schedule, ScheduleError};
 pub use store::{Codec, CodedStore, MemoryStore, Store, WorldKind};

@@ -33,6 +33,7 @@ mod poll;
 mod present;
 mod promise;
 mod registry;
+mod send;
 mod singleton;
 mod step;
 mod sub_plan;

@@ -15,7 +15,7 @@ use crate::error::{ActionError, TextTooLong};
 use crate::id::{ActionId, PlanId, StepId};
 use crate::limits::NAME_BYTES_MAX;
 use crate::payload::Payload;
-use crate::plan::{AskedFacts, Event, PartEnded, StepState, SubPlanCounts};
+use crate::plan::{AskedFacts, Event, EventTarget, PartEnded, StepState, SubPlanCounts};
 use crate::time::Time;
 use crate::world::{Ids, Shared};
 
@@ -93,9 +93,12 @@ pub(crate) struct Facts {
 pub(crate) struct Wishes {
     pub(crate) progress: Option<u32>,
     pub(crate) timers: Vec<(Time, Payload)>,
+    /// Events to other plans: the plan, the action of the step, the id of the event, its content.
+    pub(crate) sends: Vec<(EventTarget, &'static str, String, Payload)>,
+    /// Names and keys of the promises that the step waits for.
+    pub(crate) promises: Vec<(String, String)>,
     /// Timers with names, in the order of the commands: when they are due with their event, or
     /// cancelled.
-    pub(crate) promises: Vec<(String, String)>,
     pub(crate) named_timers: Vec<(String, Option<(Time, Payload)>)>,
     /// Whether these timers take the place of those that the step has.
     pub(crate) only_timers: bool,

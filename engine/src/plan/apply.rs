@@ -47,6 +47,8 @@ impl Plan {
             last_timer: 0,
             timer_names: BTreeMap::new(),
             promises: BTreeMap::new(),
+            outbox: BTreeMap::new(),
+            last_sent: 0,
             cancel: None,
             is_reverting: false,
             last_order: 0,
@@ -142,6 +144,11 @@ impl Plan {
                 self.known(*step)?;
                 self.name_timer(*step, name, set.as_ref());
             }
+            Record::Sent(event) => {
+                self.known(event.step)?;
+                self.sent(event);
+            }
+            Record::Delivered(event) => self.delivered(event),
             Record::Promised(promised) => {
                 self.known(promised.step)?;
                 self.promised(promised);

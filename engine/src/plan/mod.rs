@@ -23,6 +23,7 @@ mod grow;
 mod hooks;
 mod mark;
 mod more;
+mod outbox;
 mod pages;
 mod planner;
 mod promises;
@@ -55,6 +56,7 @@ pub use grow::GrownStep;
 pub(crate) use grow::PartEnded;
 pub use hooks::HookDue;
 pub(crate) use hooks::{changes, HooksDue};
+pub use outbox::{DeliveredEvent, EventTarget, SentEvent};
 pub(crate) use planner::{plan_alone, plan_root};
 pub use planner::{ActionRef, Planner};
 pub use promises::Promised;
@@ -121,6 +123,11 @@ pub struct Plan {
     /// The steps that wait for promises, by name and key.
     #[serde(skip)]
     promises: BTreeMap<(String, String), StepId>,
+    /// Events to other plans that are not delivered.
+    #[serde(skip)]
+    outbox: BTreeMap<u32, SentEvent>,
+    #[serde(skip)]
+    pub(crate) last_sent: u32,
     /// The request to cancel it, if there is one.
     pub cancel: Option<Cancel>,
     /// Whether what was done is being taken back.

@@ -8,7 +8,7 @@ use super::Plan;
 impl Plan {
     /// Data that older snapshots do not have, in the order in which versions have added it.
     pub(crate) fn more(&self) -> impl Serialize + '_ {
-        (&self.children.asked, &self.timer_names, &self.promises)
+        (&self.children.asked, &self.timer_names, &self.promises, &self.outbox, self.last_sent)
     }
 
     /// Takes it from the bytes behind the plan; what is not there is empty.
@@ -19,6 +19,8 @@ impl Plan {
         }
         self.timer_names = next(&mut bytes).unwrap_or_default();
         self.promises = next(&mut bytes).unwrap_or_default();
+        self.outbox = next(&mut bytes).unwrap_or_default();
+        self.last_sent = next(&mut bytes).unwrap_or_default();
     }
 }
 

@@ -11,6 +11,7 @@ use super::asked::SubPlan;
 use super::flow::Flow;
 use super::grow::GrownStep;
 use super::hooks::HookDue;
+use super::outbox::{DeliveredEvent, SentEvent};
 use super::promises::Promised;
 use super::state::{PlanResult, PlanState, StepKind, StepState};
 use super::trace::Trace;
@@ -370,6 +371,10 @@ pub enum Record {
     /// A step waits for a promise by name and key, or that is completed: the value waits as an
     /// event.
     Promised(Box<Promised>),
+    /// A step sends an event to another plan: it is on its way when this is durable.
+    Sent(Box<SentEvent>),
+    /// A sent event was delivered, or cannot be.
+    Delivered(Box<DeliveredEvent>),
     /// A call has asked for plans by key: all that it has asked for, in their order, new ones and
     /// those that an earlier call has asked for. The new ones are in the
     /// [`SubPlans`](Self::SubPlans) after it.

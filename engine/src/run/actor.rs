@@ -1,6 +1,6 @@
 //! The actor of a plan: it keeps the plan while something happens to it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,6 +78,7 @@ pub(crate) struct PlanActor {
     pub(super) busy: Option<BusyPlan>,
     /// Messages that came while the plan was being planned.
     pub(super) early: Early,
+    pub(super) sending: BTreeSet<u32>,
 }
 
 pub(super) type Answer = Box<dyn FnOnce(&Result<Verdict, StoreError>) + Send>;
@@ -128,6 +129,7 @@ impl Entity for PlanActor {
             beats: Beats::default(),
             busy: None,
             early: Early::default(),
+            sending: BTreeSet::new(),
             answers: Vec::new(),
             key: None,
             under_way: None,
@@ -433,6 +435,7 @@ impl PlanActor {
             || !self.waiting.is_empty()
             || self.is_planning
             || self.is_hooking
+            || !self.sending.is_empty()
             || self.paging.is_busy()
             || self.beats.hold();
         if is_busy {

@@ -48,6 +48,8 @@ pub(crate) enum Effect {
     TellEnd,
     /// One plan that waits for the end of this one is told, if this one is over.
     TellEndTo(PlanId),
+    /// An event of a step is sent to another plan.
+    Send(u32),
     /// Hooks are told of what has happened.
     TellHooks,
     /// The steps of the finalize phase are called together.
@@ -167,6 +169,8 @@ impl Decisions<'_> {
         }
         let (end, continues) = self.continues(end, wishes.continues.take());
         let is_suspended = matches!(end, End::Suspended { .. });
+        let sends = is_suspended || matches!(end, End::Success);
+        let sends = if sends { std::mem::take(&mut wishes.sends) } else { Vec::new() };
         // A compensation does not change the step's output.
         let output = output.filter(|_| !is_reverting);
         if let Some(input) = continues {
@@ -174,6 +178,7 @@ impl Decisions<'_> {
             self.record(Record::ContinueAsNew { at: self.now, step: id, input });
         }
         self.record(Record::Ended { step: id, at: self.now, ran_us, end, output });
+        self.send_events(id, sends);
         if wishes.event_is_understood {
             self.plan.forget_left_behind(id);
         }
@@ -329,6 +334,7 @@ impl Decisions<'_> {
         if !self.plan.hooks_due.is_empty() {
             self.effects.push(Effect::TellHooks);
         }
+        self.send_again();
         let mut interrupted_steps = self.plan.in_state(StepState::Running);
         interrupted_steps.extend(self.plan.in_state(StepState::Reverting));
         if self.plan.state != PlanState::Running {

@@ -29,6 +29,7 @@ impl PlanActor {
                 | Effect::PlanNow
                 | Effect::PlanAgain
                 | Effect::TellHooks
+                | Effect::Send(_)
                 | Effect::Finalize
                     if is_at_rest => {}
                 Effect::Call(step) => self.call(step, cx),
@@ -41,6 +42,7 @@ impl PlanActor {
                 Effect::TellEnd => self.tell_end(),
                 Effect::TellEndTo(plan) => self.tell_end_to(plan),
                 Effect::TellHooks => self.tell_hooks(cx),
+                Effect::Send(event) => self.send_event(event, cx),
                 Effect::Finalize => self.finalize(cx),
             }
         }

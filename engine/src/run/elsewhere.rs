@@ -69,6 +69,7 @@ impl Handler<AskAgain> for PlanActor {
 impl Decisions<'_> {
     /// Plans that this one waits for may have ended unheard, and who waits for this one too.
     fn ask_again(&mut self) {
+        self.send_again();
         self.look_after_plans();
         if self.plan.state == PlanState::Stopped {
             self.wake();

@@ -72,6 +72,7 @@ mod queue;
 mod refusal;
 mod rescue;
 mod row;
+mod sends;
 mod timers;
 mod traced;
 mod unencodable;

@@ -21,7 +21,9 @@ pub fn row(plan: &Plan) -> PlanRow {
         started_at: plan.started_at,
         ended_at: plan.ended_at,
         wakes_at: plan.wakes_at(),
-        is_busy: !plan.hooks_due.is_empty() || (plan.state != PlanState::Stopped && goes_on(plan)),
+        is_busy: !plan.hooks_due.is_empty()
+            || plan.undelivered().next().is_some()
+            || (plan.state != PlanState::Stopped && goes_on(plan)),
         caller: plan.created.caller,
         waits,
         waits_for,

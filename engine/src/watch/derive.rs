@@ -126,6 +126,8 @@ fn source(plan: &Plan, record: &Record) -> Option<(Time, Option<String>, String)
         | Record::TimerCancelled { .. }
         | Record::TimerNamed { .. }
         | Record::Promised(_)
+        | Record::Sent(_)
+        | Record::Delivered(_)
         | Record::HooksDue { .. }
         | Record::HooksDone { .. }
         | Record::Chunk { .. }

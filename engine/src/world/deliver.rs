@@ -35,7 +35,7 @@ impl World {
         self.send(plan, step, Some(id), Payload::of(event), None, false)
     }
 
-    pub(super) fn deliver(
+    pub(crate) fn deliver(
         &self,
         plan: PlanId,
         step: StepId,

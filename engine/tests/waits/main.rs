@@ -8,6 +8,7 @@ mod polling;
 mod polls_together;
 mod promises;
 mod queues;
+mod sends;
 mod singletons;
 mod timers;
 mod wait_circles;
