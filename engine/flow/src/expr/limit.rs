@@ -15,7 +15,7 @@ use jaq_json::{Num, Val};
 
 use super::budget::SIZE_MAX;
 pub(super) use super::budget::{Budget, Limited, DEPTH_MAX, STACK_MAX};
-use super::{numbers, regex, secrets, update};
+use super::{numbers, regex, secrets, texts, update};
 
 /// Maximum depth of the terms of an expression.
 pub(super) const TERMS_MAX: usize = 256;
@@ -28,7 +28,13 @@ pub(super) fn halted<'a>() -> ValXs<'a, Val> {
 }
 
 /// The natives that count, and those that replace others.
-pub(super) fn natives() -> Vec<Fun<Limited>> {
+pub(super) fn natives() -> impl Iterator<Item = Fun<Limited>> {
+    let others = numbers::natives().into_iter().chain(regex::natives());
+    own().into_iter().chain(others).chain(secrets::natives()).chain(texts::natives())
+}
+
+/// Those of this file.
+fn own() -> Vec<Fun<Limited>> {
     let tick =
         Native::<Limited>::new(
             |cv| {
@@ -91,7 +97,10 @@ pub(super) fn is_foreign(name: &str) -> bool {
         "inputs",
         "input_line_number",
     ];
-    foreign.contains(&name) || numbers::is_replaced(name) || regex::is_replaced(name)
+    foreign.contains(&name)
+        || numbers::is_replaced(name)
+        || regex::is_replaced(name)
+        || texts::is_replaced(name)
 }
 
 /// A product of a text and a number is as long as both say.

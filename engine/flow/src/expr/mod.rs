@@ -5,8 +5,10 @@
 //! | `budget` | what an evaluation may use |
 //! | `limit` | what keeps expressions within limits |
 //! | `numbers` | numbers as jq has them |
+//! | `precedence` | operators as jq groups them |
 //! | `regex` | regular expressions, with limits |
 //! | `secrets` | which secrets an expression may see |
+//! | `texts` | texts as jq has them |
 //! | `update` | updates as jq has them |
 //! | `prelude.jq` | what jq has and jaq has not |
 //! | [`Program`] | one compiled expression |
@@ -15,10 +17,12 @@
 mod budget;
 mod limit;
 mod numbers;
+mod precedence;
 mod quick;
 mod regex;
 mod secrets;
 mod template;
+mod texts;
 mod update;
 
 use std::fmt;
@@ -31,7 +35,7 @@ use serde_json::Value;
 
 use limit::{Budget, Limited, STACK_MAX};
 pub(crate) use quick::quickly;
-pub(crate) use template::{as_text, has_expression, strip, unclosed, Template};
+pub(crate) use template::{as_text, has_expression, strip, unclosed, Piece, Template};
 
 /// Bytes that the text of an expression may have.
 const TEXT_MAX: usize = 16 << 10;
@@ -181,7 +185,7 @@ fn compile(text: &str, variables: &[&str]) -> Result<Program, NoProgram> {
         return Err(malformed(text, errors));
     }
     let modules = || NoProgram { message: "an expression cannot have modules".to_owned(), at: 0 };
-    let term = load::parse(text, |parser| parser.term()).ok_or_else(modules)?;
+    let term = precedence::parse(text).ok_or_else(modules)?;
     let deep = |refused: limit::TooDeep| NoProgram { message: refused.0.to_owned(), at: 0 };
     let body = limit::term(term, 0).map_err(deep)?;
     let main = Def { name: MAIN, args: Vec::new(), body };
@@ -198,13 +202,7 @@ fn compile(text: &str, variables: &[&str]) -> Result<Program, NoProgram> {
     let natives = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
     let natives = natives.filter(|(name, _, _)| !limit::is_foreign(name));
     let compiled = Compiler::default()
-        .with_funs(
-            natives
-                .chain(limit::natives())
-                .chain(numbers::natives())
-                .chain(regex::natives())
-                .chain(secrets::natives()),
-        )
+        .with_funs(natives.chain(limit::natives()))
         .with_global_vars(variables.iter().copied())
         .compile(modules);
     match compiled {

@@ -40,8 +40,14 @@ def join($separator): reduce .[] as $x (null;
   (if . == null then "" else . + $separator end)
   + ($x | if . == null then "" elif isboolean or isnumber then tojson end)) // "";
 
+def reverse: [.[length - 1 - range(0; length)]];
+def pick(f): . as $in | reduce path(f) as $path (null; __set($path; $in | getpath($path)));
+
 def INDEX(stream; f): reduce stream as $row ({}; .[$row | f | tostring] = $row);
 def INDEX(f): INDEX(.[]; f);
+def JOIN($index; f): [.[] | [., $index[f]]];
+def JOIN($index; stream; f): stream | [., $index[f]];
+def JOIN($index; stream; f; join): stream | [., $index[f]] | join;
 def IN(s): any(s == .; .);
 def IN(source; s): any(source == s; .);
 
@@ -58,12 +64,19 @@ def fromstream(f): { x: null, e: false } as $begin
 def truncate_stream(stream): . as $n | null | stream
   | if (.[0] | length) > $n then setpath([0]; .[0][$n:]) else empty end;
 
+def test($val):
+  if $val | isarray then test($val[0]; $val[1]) else test($val; null) end;
+def match($val):
+  if $val | isarray then match($val[0]; $val[1]) else match($val; null) end;
+def capture($val):
+  if $val | isarray then capture($val[0]; $val[1]) else capture($val; null) end;
 def scan(re; flags): matches(re; "g" + flags)[]
   | if length > 1 then [.[1:][].string] else .[0].string end;
 def scan(re): scan(re; "");
 
 def dateadd(unit; n): . + n;
 def datesub(unit; n): . - n;
+def todate: if isarray then mktime end | todateiso8601;
 def date: todate;
 
 def @csv:

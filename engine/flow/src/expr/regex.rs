@@ -177,6 +177,8 @@ pub(super) struct Regex {
     automaton: NFA,
     is_global: bool,
     ignores_empty: bool,
+    /// Whether of the matches at one place the longest is taken, instead of the preferred one.
+    is_longest: bool,
     /// Names of the groups; the first is the match itself.
     names: Vec<Option<String>>,
 }
@@ -186,7 +188,7 @@ impl Regex {
         if pattern.len() > PATTERN_MAX {
             return Err(format!("a regular expression may have {PATTERN_MAX} bytes"));
         }
-        let (mut is_global, mut ignores_empty) = (false, false);
+        let (mut is_global, mut ignores_empty, mut is_longest) = (false, false, false);
         let mut config = syntax::Config::new();
         for flag in flags.chars() {
             config = match flag {
@@ -199,10 +201,13 @@ impl Regex {
                     config
                 }
                 'i' => config.case_insensitive(true),
-                'm' => config.multi_line(true),
-                's' => config.dot_matches_new_line(true),
-                'p' => config.multi_line(true).dot_matches_new_line(true),
-                'l' => config.swap_greed(true),
+                'm' | 'p' => config.dot_matches_new_line(true),
+                // The begin and the end are those of the text without it, too.
+                's' => config,
+                'l' => {
+                    is_longest = true;
+                    config
+                }
                 'x' => config.ignore_whitespace(true),
                 other => return Err(format!("{other} is no flag of a regular expression")),
             };
@@ -217,7 +222,7 @@ impl Regex {
         if automaton.states().len() * names.len() * 2 > SLOTS_MAX {
             return Err("the regular expression has too many groups".to_owned());
         }
-        Ok(Self { automaton, is_global, ignores_empty, names })
+        Ok(Self { automaton, is_global, ignores_empty, is_longest, names })
     }
 
     /// Steps that were needed to compile it.
@@ -364,7 +369,10 @@ impl<'a, 'b> Matches<'a, 'b> {
                 break;
             }
             if let Some(slots) = self.step(at) {
-                found = Some(slots);
+                // Threads that began later go on if the longest match is looked for.
+                if found.as_ref().is_none_or(|found| slots[0] <= found[0]) {
+                    found = Some(slots);
+                }
             }
             std::mem::swap(&mut self.now, &mut self.next);
             self.next.states.clear();
@@ -388,11 +396,19 @@ impl<'a, 'b> Matches<'a, 'b> {
     fn step(&mut self, at: usize) -> Option<Vec<usize>> {
         let width = self.regex.names.len() * 2;
         let byte = self.text.get(at).copied();
+        let mut matched = None;
         for index in 0..self.now.states.len() {
             let id = self.now.states[index];
             let own = id.as_usize() * width..(id.as_usize() + 1) * width;
             let next = match self.regex.automaton.state(id) {
-                State::Match { .. } => return Some(self.now.slots[own].to_vec()),
+                State::Match { .. } => {
+                    let slots = self.now.slots[own.clone()].to_vec();
+                    if !self.regex.is_longest {
+                        return Some(slots);
+                    }
+                    matched.get_or_insert(slots);
+                    None
+                }
                 State::ByteRange { trans } => {
                     byte.filter(|byte| trans.matches_byte(*byte)).map(|_| trans.next)
                 }
@@ -406,7 +422,7 @@ impl<'a, 'b> Matches<'a, 'b> {
                 self.follow(next, at + 1, &mut slots, Which::Next);
             }
         }
-        None
+        matched
     }
 
     /// Adds a thread, and those that it becomes without reading anything.
