@@ -1,64 +1,24 @@
 //! The part of JSON Schema that flows use. Unknown parts are refused when a schema is read.
 
+mod keywords;
+
+use std::cell::Cell;
+
 use serde_json::{Map, Value};
 
-/// Keywords that are checked.
-const KNOWN: [&str; 32] = [
-    "type",
-    "enum",
-    "const",
-    "properties",
-    "required",
-    "additionalProperties",
-    "patternProperties",
-    "propertyNames",
-    "minProperties",
-    "maxProperties",
-    "items",
-    "prefixItems",
-    "contains",
-    "minItems",
-    "maxItems",
-    "uniqueItems",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "minLength",
-    "maxLength",
-    "pattern",
-    "allOf",
-    "anyOf",
-    "oneOf",
-    "not",
-    "if",
-    "then",
-    "else",
-    "$ref",
-];
+use keywords::check;
 
-/// Keywords that say something to people only; `format` is an annotation too, unless a vocabulary says
-/// otherwise.
-const NOTES: [&str; 14] = [
-    "$schema",
-    "$id",
-    "$defs",
-    "definitions",
-    "$comment",
-    "title",
-    "description",
-    "default",
-    "examples",
-    "example",
-    "format",
-    "deprecated",
-    "readOnly",
-    "writeOnly",
-];
+/// Maximum depth of schemas that are entered for a value and for its parts.
+const DEPTH_MAX: usize = 1_000;
 
-/// Maximum depth of references.
-const DEPTH_MAX: usize = 64;
+/// Checks of a validation: so many for each part of the value, and so many at all. Alternatives
+/// that refer to alternatives would make more of them than anybody waits for.
+const CHECKS_PER_PART: u64 = 1_000;
+const CHECKS_MAX: u64 = 20_000_000;
+
+/// Stack for each schema that is entered, and what is added when it is used up.
+const STACK: usize = 64 << 10;
+const STACK_MORE: usize = 1 << 20;
 
 /// A schema that was checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,21 +33,66 @@ impl Schema {
 
     /// The first error of a value, with its place as a JSON pointer.
     pub(crate) fn validate(&self, value: &Value) -> Result<(), String> {
-        self.valid(&self.0, value, "", 0)
+        let checks = CHECKS_PER_PART.saturating_mul(parts(value)).min(CHECKS_MAX);
+        let validation =
+            Validation { root: &self.0, checks: Cell::new(checks), stop: Cell::new("") };
+        let outcome = validation.valid(&self.0, value, "", 0);
+        // What was stopped is an error, whatever an alternative or a «not» has made of it.
+        match validation.stop.get() {
+            "" => outcome,
+            stop => Err(stop.to_owned()),
+        }
+    }
+}
+
+/// The number of values in a value, itself included.
+fn parts(value: &Value) -> u64 {
+    1 + match value {
+        Value::Array(elements) => elements.iter().map(parts).sum(),
+        Value::Object(fields) => fields.values().map(parts).sum(),
+        _ => 0,
+    }
+}
+
+/// Validation of one value.
+struct Validation<'s> {
+    root: &'s Value,
+    /// Checks that are left.
+    checks: Cell<u64>,
+    /// Why it was stopped; empty as long as it was not.
+    stop: Cell<&'static str>,
+}
+
+impl Validation<'_> {
+    fn valid(&self, schema: &Value, value: &Value, at: &str, depth: usize) -> Result<(), String> {
+        stacker::maybe_grow(STACK, STACK_MORE, || self.valid_here(schema, value, at, depth))
     }
 
-    fn valid(&self, schema: &Value, value: &Value, at: &str, depth: usize) -> Result<(), String> {
+    fn valid_here(
+        &self,
+        schema: &Value,
+        value: &Value,
+        at: &str,
+        depth: usize,
+    ) -> Result<(), String> {
         let here = if at.is_empty() { "the whole" } else { at };
         if depth > DEPTH_MAX {
-            return Err(format!("{here}: the schema refers to itself too often"));
+            self.stop.set("the schema refers to itself too often");
+        } else if self.checks.get() == 0 {
+            self.stop.set("the schema has too many alternatives to be checked");
         }
+        if !self.stop.get().is_empty() {
+            return Err(self.stop.get().to_owned());
+        }
+        self.checks.set(self.checks.get() - 1);
         let schema = match schema {
             Value::Bool(true) => return Ok(()),
             Value::Object(schema) => schema,
             _ => return Err(format!("{here}: nothing is allowed here")),
         };
         if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
-            let target = resolve(&self.0, target).ok_or_else(|| format!("{here}: no {target}"))?;
+            let target =
+                resolve(self.root, target).ok_or_else(|| format!("{here}: no {target}"))?;
             self.valid(target, value, at, depth + 1)?;
         }
         own(schema, value).map_err(|problem| format!("{here}: {problem}"))?;
@@ -187,47 +192,6 @@ impl Schema {
     }
 }
 
-/// Whether the keywords of a schema, and of those in it, are known.
-fn check(root: &Value, schema: &Value, at: &str) -> Result<(), String> {
-    let fields = match schema {
-        Value::Bool(_) => return Ok(()),
-        Value::Object(fields) => fields,
-        _ => return Err(format!("{at}: a schema is an object or a boolean")),
-    };
-    for (name, value) in fields {
-        let here = format!("{at}/{name}");
-        let all = |value: &Value| match value {
-            Value::Array(schemas) => schemas.iter().try_for_each(|s| check(root, s, &here)),
-            Value::Object(schemas) => schemas.values().try_for_each(|s| check(root, s, &here)),
-            _ => Err(format!("{here}: it holds no schemas")),
-        };
-        match name.as_str() {
-            "properties" | "patternProperties" | "$defs" | "definitions" | "allOf" | "anyOf"
-            | "oneOf" | "prefixItems" => all(value)?,
-            "additionalProperties"
-            | "items"
-            | "contains"
-            | "not"
-            | "if"
-            | "then"
-            | "else"
-            | "propertyNames" => check(root, value, &here)?,
-            "$ref" => {
-                let target = value.as_str().unwrap_or_default();
-                if resolve(root, target).is_none() {
-                    return Err(format!("{here}: «{target}» is no place in this schema"));
-                }
-            }
-            "pattern" if value.as_str().is_none_or(|p| regex_lite::Regex::new(p).is_err()) => {
-                return Err(format!("{here}: {value} is no regular expression"));
-            }
-            known if KNOWN.contains(&known) || NOTES.contains(&known) => {}
-            other => return Err(format!("{at}: the keyword «{other}» is not supported")),
-        }
-    }
-    Ok(())
-}
-
 fn resolve<'a>(root: &'a Value, target: &str) -> Option<&'a Value> {
     let pointer = target.strip_prefix('#')?;
     root.pointer(pointer)
@@ -249,11 +213,11 @@ fn own(schema: &Map<String, Value>, value: &Value) -> Result<(), String> {
             return Err(format!("it must be {wanted} and is {}", type_of(value)));
         }
     }
-    if schema.get("const").is_some_and(|wanted| wanted != value) {
+    if schema.get("const").is_some_and(|wanted| !is_equal(wanted, value)) {
         return Err(format!("it must be {}", schema["const"]));
     }
     if let Some(Value::Array(allowed)) = schema.get("enum") {
-        if !allowed.contains(value) {
+        if !allowed.iter().any(|allowed| is_equal(allowed, value)) {
             return Err(format!("it must be one of {}", Value::Array(allowed.clone())));
         }
     }
@@ -281,8 +245,10 @@ fn own(schema: &Map<String, Value>, value: &Value) -> Result<(), String> {
         Value::Array(elements) => {
             size(elements.len(), "minItems", "maxItems", "elements")?;
             let is_set = schema.get("uniqueItems") == Some(&Value::Bool(true));
-            let repeats =
-                || elements.iter().enumerate().any(|(i, element)| elements[..i].contains(element));
+            let repeats = || {
+                (1..elements.len())
+                    .any(|i| elements[..i].iter().any(|it| is_equal(it, &elements[i])))
+            };
             if is_set && repeats() {
                 return Err("an element is there twice".to_owned());
             }
@@ -310,10 +276,37 @@ fn of_number(limit: &dyn Fn(&str) -> Option<f64>, number: f64) -> Result<(), Str
         return Err(format!("{number} is out of its range"));
     }
     let step = limit("multipleOf").filter(|step| *step > 0.0);
-    if step.is_some_and(|step| (number / step).fract().abs() > 1e-9) {
+    if step.is_some_and(|step| !is_multiple(number, step)) {
         return Err(format!("{number} is no multiple of what it must be"));
     }
     Ok(())
+}
+
+/// Whether a number is a multiple of another one. 19.99 is one of 0.01, although the quotient of
+/// the floats is not quite whole.
+fn is_multiple(number: f64, step: f64) -> bool {
+    if number.fract() == 0.0 && step.fract() == 0.0 {
+        return number % step == 0.0;
+    }
+    let quotient = number / step;
+    (quotient - quotient.round()).abs() <= (quotient.abs() * 4.0 * f64::EPSILON).max(1e-9)
+}
+
+/// Whether two values are equal by JSON Schema: 1 is 1.0.
+fn is_equal(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(a), Value::Number(b)) => {
+            a == b || (a.is_f64() != b.is_f64() && a.as_f64() == b.as_f64())
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_equal(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            let is_in = |(name, a): (&String, &Value)| b.get(name).is_some_and(|b| is_equal(a, b));
+            a.len() == b.len() && a.iter().all(is_in)
+        }
+        _ => one == other,
+    }
 }
 
 fn type_of(value: &Value) -> &'static str {
@@ -369,6 +362,76 @@ mod tests {
         assert!(says(json!([])).contains("an array"));
         let one = Schema::new(&json!({ "oneOf": [{ "type": "string" }, { "const": 1 }] })).unwrap();
         assert!(one.validate(&json!(1)).is_ok() && one.validate(&json!(2)).is_err());
+    }
+
+    #[test]
+    fn keywords_with_values_that_say_nothing_are_refused() {
+        let refused = [
+            json!({ "type": "strng" }),
+            json!({ "type": ["string", 1] }),
+            json!({ "properties": { "a": { "maxLength": "5" } } }),
+            json!({ "required": "a" }),
+            json!({ "enum": "a" }),
+            json!({ "minimum": "1" }),
+            json!({ "minimum": 1, "exclusiveMinimum": true }),
+            json!({ "multipleOf": 0 }),
+            json!({ "anyOf": [] }),
+            json!({ "properties": [] }),
+            json!({ "patternProperties": { "(": true } }),
+            json!({ "pattern": "(" }),
+            json!({ "uniqueItems": "yes" }),
+        ];
+        for schema in refused {
+            let problem = Schema::new(&schema).unwrap_err();
+            assert!(problem.contains("it must be"), "{schema}: {problem}");
+        }
+    }
+
+    #[test]
+    fn multiples_and_equal_numbers_are_those_of_decimal_numbers() {
+        let is_valid =
+            |schema: Value, value: Value| Schema::new(&schema).unwrap().validate(&value).is_ok();
+        for (number, step) in [(19.99, 0.01), (0.3, 0.1), (4.35, 0.05), (1e15, 0.5), (7.5, 2.5)] {
+            assert!(is_valid(json!({ "multipleOf": step }), json!(number)), "{number} {step}");
+        }
+        for (number, step) in [(19.995, 0.01), (0.35, 0.1), (10_000_000_001.0, 2.0), (7.5, 2.0)] {
+            assert!(!is_valid(json!({ "multipleOf": step }), json!(number)), "{number} {step}");
+        }
+        assert!(is_valid(json!({ "const": 1 }), json!(1.0)));
+        assert!(is_valid(json!({ "enum": [{ "a": [2.0] }] }), json!({ "a": [2] })));
+        assert!(!is_valid(json!({ "uniqueItems": true }), json!([1, 1.0])));
+        assert!(!is_valid(json!({ "const": 1 }), json!("1")));
+    }
+
+    #[test]
+    fn deep_values_are_validated_and_endless_schemas_are_stopped() {
+        let tree = json!({
+            "$ref": "#/$defs/node",
+            "$defs": { "node": {
+                "type": "object",
+                "properties": { "parts": { "type": "array", "items": { "$ref": "#/$defs/node" } } }
+            } }
+        });
+        let tree = Schema::new(&tree).unwrap();
+        let nested = |inner: Value| (0..100).fold(inner, |inner, _| json!({ "parts": [inner] }));
+        assert_eq!(tree.validate(&nested(json!({}))), Ok(()));
+        assert!(tree.validate(&nested(json!(1))).unwrap_err().contains("\"object\""));
+        let endless = [
+            json!({ "$ref": "#" }),
+            json!({ "anyOf": [{ "$ref": "#" }, { "$ref": "#" }] }),
+            json!({ "not": { "$ref": "#" } }),
+        ];
+        for schema in endless {
+            let endless = Schema::new(&schema).unwrap();
+            let problem = endless.validate(&json!(1)).unwrap_err();
+            assert!(problem.starts_with("the schema "), "{schema}: {problem}");
+        }
+        let part =
+            |next: &str| json!({ "required": ["x"], "properties": { "a": { "$ref": next } } });
+        let wide = json!({ "anyOf": [part("#"), part("#")] });
+        let nested = (0..60).fold(json!(1), |inner, _| json!({ "a": inner, "x": 1 }));
+        let wide = Schema::new(&json!({ "not": wide })).unwrap();
+        assert!(wide.validate(&nested).is_err());
     }
 
     #[test]
