@@ -163,6 +163,8 @@ pub(crate) struct Try {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Retry {
+    /// Whether it is one of `use.retries`, whose conditions call the error `$error` in any case.
+    pub(crate) is_shared: bool,
     pub(crate) when: Option<String>,
     pub(crate) except_when: Option<String>,
     pub(crate) delay: Option<Span>,

@@ -13,7 +13,8 @@ impl Reader<'_> {
     /// A retry policy, or the name of one in `use.retries`.
     pub(super) fn retry_or_name(&mut self, node: &Node) -> Option<Retry> {
         if let Content::Text(name) = &node.content {
-            return self.known(node, name, "retry policy", |reader| &reader.retries);
+            let known = self.known(node, name, "retry policy", |reader| &reader.retries);
+            return known.map(|retry| Retry { is_shared: true, ..retry });
         }
         Some(self.retry(node))
     }

@@ -17,7 +17,7 @@ pub(super) const ATTEMPT: u32 = 1 << 31;
 /// Attempts of a policy that does not say how many.
 const ATTEMPTS_MAX: u32 = 10_000;
 
-/// The longest pause between attempts.
+/// Pauses between attempts grow up to this, if the `delay` itself is not longer.
 const PAUSE_MAX: std::time::Duration = std::time::Duration::from_secs(24 * 3_600);
 
 const STAGE: Stage = Stage::Definition { is_effect: false };
@@ -235,16 +235,14 @@ impl Machine<'_> {
     /// Evaluates with the error as a variable.
     fn with_error(
         &mut self,
-        it: &Try,
+        name: &str,
         fault: &Fault,
         condition: Option<&str>,
         default: bool,
     ) -> Result<bool, Fault> {
         let Some(condition) = condition else { return Ok(default) };
         let before = self.env.vars.clone();
-        self.env.vars.insert(it.variable.clone(), fault.to_value());
-        // A policy of «use» calls it by its usual name.
-        self.env.vars.entry("error").or_insert_with(|| fault.to_value());
+        self.env.vars.insert(name.to_owned(), fault.to_value());
         let holds = self.env.holds(condition, &self.env.input, STAGE);
         self.env.vars = before;
         holds
@@ -252,8 +250,8 @@ impl Machine<'_> {
 
     fn catches(&mut self, it: &Try, fault: &Fault) -> Result<bool, Fault> {
         Ok(fault.fits(&it.filter)
-            && self.with_error(it, fault, it.when.as_deref(), true)?
-            && !self.with_error(it, fault, it.except_when.as_deref(), false)?)
+            && self.with_error(&it.variable, fault, it.when.as_deref(), true)?
+            && !self.with_error(&it.variable, fault, it.except_when.as_deref(), false)?)
     }
 
     /// The pause before the next attempt, if there is one.
@@ -264,25 +262,26 @@ impl Machine<'_> {
         fault: &Fault,
     ) -> Result<Option<std::time::Duration>, Fault> {
         let round = self.cursor.round;
+        let name = if retry.is_shared { "error" } else { &it.variable };
         if round >= retry.attempts.unwrap_or(ATTEMPTS_MAX)
-            || !self.with_error(it, fault, retry.when.as_deref(), true)?
-            || self.with_error(it, fault, retry.except_when.as_deref(), false)?
+            || !self.with_error(name, fault, retry.when.as_deref(), true)?
+            || self.with_error(name, fault, retry.except_when.as_deref(), false)?
         {
             return Ok(None);
         }
         let delay = retry.delay.as_ref().map(|span| self.env.duration(span)).transpose()?;
         let delay = delay.unwrap_or_default();
-        let mut pause = match retry.backoff {
+        let grown = match retry.backoff {
             Backoff::Constant => delay,
             Backoff::Linear => delay.saturating_mul(round + 1),
             Backoff::Exponential => delay.saturating_mul(1_u32 << round.min(20)),
         };
+        let mut pause = grown.min(PAUSE_MAX.max(delay));
         if let Some((from, to)) = &retry.jitter {
             let (from, to) = (self.env.duration(from)?, self.env.duration(to)?);
             let width = to.saturating_sub(from).as_micros() as u64;
             pause += from + std::time::Duration::from_micros(self.chance(width));
         }
-        let pause = pause.min(PAUSE_MAX);
         if let Some(limit) = &retry.limit {
             let limit = self.env.duration(limit)?;
             let began = turnwheel_engine::Time(self.cursor.began);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::env::{Around, Env};
-use super::state::{merged, Cursor, Notice, Outcome, Phase, TaskInput, TaskOutput};
+use super::state::{Cursor, Notice, Outcome, Phase, TaskInput, TaskOutput};
 use super::unclear::Unclear;
 use crate::event::CloudEvent;
 use crate::fault::Fault;
@@ -456,43 +456,5 @@ impl Machine<'_> {
             _ if part != self.cursor.part || self.is_between_parts() => Ok(self.wait()),
             _ => self.block_part_ended(outcome),
         }
-    }
-
-    fn branch_ended(
-        &mut self,
-        part: u32,
-        outcome: Outcome,
-        branches: usize,
-        is_race: bool,
-    ) -> Result<Turn, Fault> {
-        let fault = outcome.fault.clone();
-        match fault {
-            Some(fault) if !is_race => return Err(fault),
-            None if is_race || outcome.then == Directive::End => {
-                self.cursor.context = outcome.context.or(self.cursor.context.take());
-                return match outcome.then {
-                    Directive::End => self.ended(outcome.output),
-                    _ => self.done(outcome.output),
-                };
-            }
-            _ => {}
-        }
-        self.cursor.branches.insert(part, outcome);
-        if self.cursor.branches.len() < branches {
-            return Ok(self.wait());
-        }
-        // In the order of the branches, so that nothing depends on which one was faster.
-        let ended = std::mem::take(&mut self.cursor.branches);
-        let mut outputs = Vec::new();
-        for outcome in ended.into_values() {
-            if let Some(fault) = outcome.fault {
-                return Err(fault);
-            }
-            if let Some(context) = outcome.context {
-                self.cursor.context = Some(merged(self.cursor.context.take(), context));
-            }
-            outputs.push(outcome.output);
-        }
-        self.done(Value::Array(outputs))
     }
 }

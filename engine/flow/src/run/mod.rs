@@ -4,11 +4,12 @@
 //! | --- | --- |
 //! | `state` | what steps are given and keep |
 //! | `env` | what expressions see, and the way of data through a task |
-//! | `machine`, `block`, `extend`, `listen` | one turn of a task that is no effect. Pure. |
+//! | `machine`, `block`, `fork`, `extend`, `listen` | one turn of a task that is no effect. Pure. |
 //! | `action` | the actions of the world that call them |
 //! | `starter` | flows that begin with several events |
 //! | `sink` | events that leave the host, through an outbox of plans |
-//! | `effect`, `http`, `openapi`, `auth`, `process`, `container` | tasks that do something outside |
+//! | `effect`, `process`, `container` | tasks that do something outside |
+//! | `http`, `openapi`, `auth` | those of them that call a service |
 
 mod action;
 mod auth;
@@ -17,6 +18,7 @@ mod container;
 mod effect;
 mod env;
 mod extend;
+mod fork;
 mod http;
 mod listen;
 mod machine;

@@ -159,6 +159,21 @@ do:
 }
 
 #[test]
+fn branch_that_is_left_out_does_not_win_a_race() {
+    let race = |branches: &str| {
+        let branches = format!("{{ fork: {{ compete: true, branches: [ {branches} ] }} }}");
+        run_with(FakeIo::new(), &format!("do: [ race: {branches} ]\n"), json!({ "n": 7 })).0
+    };
+    let skipped = "none: { if: '${ .n < 5 }', set: { by: none } }";
+    let two = "two: { do: [ { a: { set: { by: 1 } } }, { b: { set: { by: two } } } ] }";
+    assert_eq!(race(&format!("{skipped}, {two}")).unwrap(), json!({ "by": "two" }));
+    assert_eq!(race(skipped).unwrap(), json!({ "n": 7 }), "all are left out");
+    let broken = "broken: { raise: { error: { type: 'https://a.b/c', status: 418 } } }";
+    let fault = race(&format!("{skipped}, {broken}")).unwrap_err();
+    assert!(fault.to_string().contains("418"), "{fault}");
+}
+
+#[test]
 fn a_fault_in_a_branch_ends_the_others() {
     let flow = "
 do:

@@ -102,6 +102,62 @@ do:
 }
 
 #[test]
+fn retry_policy_by_name_sees_the_error_that_it_is_asked_about() {
+    let calls = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&calls);
+    let io = FakeIo::new().on_http(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Ok(HttpResponse { status: 503, ..HttpResponse::default() })
+    });
+    let text = "
+use:
+  retries:
+    once: { when: '$error.status == 503', delay: PT1S, limit: { attempt: { count: 1 } } }
+do:
+  - outer:
+      try: [ { broken: { raise: { error: { type: 'https://a.b/c', status: 418 } } } } ]
+      catch:
+        do:
+          - inner:
+              try: [ { get: { call: http, with: { method: get, endpoint: 'https://a.example/' } } } ]
+              catch:
+                as: own
+                retry: once
+                do: [ { both: { set: { outer: '${ $error.status }', own: '${ $own.status }' } } } ]
+";
+    let stage = Stage::new(io);
+    let plan = stage.start(&load(text), json!({}));
+    assert_eq!(stage.result(&plan).unwrap(), json!({ "outer": 418, "own": 503 }));
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn delay_of_a_retry_is_not_shortened() {
+    let flow = |name: &str, limit: &str| {
+        let text = format!(
+            "
+do:
+  - careful:
+      try: [ {{ broken: {{ raise: {{ error: {{ type: 'https://a.b/c', status: 500 }} }} }} }} ]
+      catch:
+        retry: {{ delay: P2D, limit: {{ duration: {limit} }} }}
+        do: [ {{ give-up: {{ set: {{ is: over }} }} }} ]
+"
+        );
+        let text = crate::flow_common::define(&text).replace("name: it", name);
+        turnwheel_flow::load(&text, "it.yaml").unwrap()
+    };
+    let stage = Stage::new(FakeIo::new());
+    let plan = stage.start(&flow("name: short", "PT36H"), json!({}));
+    assert_eq!(stage.view(&plan).state, PlanState::Stopped, "the pause would end after the limit");
+    let plan = stage.start(&flow("name: long", "P3D"), json!({}));
+    stage.pass(47 * 3_600);
+    assert_eq!(stage.view(&plan).state, PlanState::Running);
+    stage.pass(2 * 3_600);
+    assert_eq!(stage.view(&plan).state, PlanState::Stopped);
+}
+
+#[test]
 fn what_takes_too_long_is_dropped_and_can_be_caught() {
     let stage = Stage::new(FakeIo::new());
     let flow = load(
