@@ -74,7 +74,7 @@ fn token(
     let authority = text(properties.get("authority"));
     let authority =
         authority.ok_or_else(|| Fault::authentication("the authentication has no «authority»"))?;
-    let authority = super::http::expand(&authority, &effect.env.input)?;
+    let authority = super::uri::expand(&authority, &effect.env.input)?;
     let uri = endpoint(effect, scheme, &authority, properties)?;
     let mut fields = Map::new();
     for name in ["username", "password", "refresh_token"] {

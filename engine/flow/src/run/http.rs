@@ -6,17 +6,18 @@ use serde_json::{json, Map, Value};
 
 use super::auth;
 use super::effect::{content, fault_of, Effect};
-use crate::expr::{as_text, Template};
+use super::uri::{self, encoded, with_query};
+use crate::expr::as_text;
 use crate::fault::Fault;
 use crate::io::{HttpRequest, HttpResponse};
-use crate::model::{Endpoint, Http, HttpOutput};
+use crate::model::{Http, HttpOutput};
 
 /// Headers whose values are nobody's business.
 const SECRET_HEADERS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "set-cookie"];
 
 pub(super) fn call(effect: &mut Effect<'_, '_>, it: &Http) -> Result<Value, Fault> {
     let method = as_text(&effect.env.fill_own(&it.method)?).to_ascii_uppercase();
-    let uri = uri(effect, &it.endpoint)?;
+    let uri = uri::of(effect, &it.endpoint)?;
     let uri = match &it.query {
         Some(query) => with_query(&uri, &effect.env.fill_own(query)?)?,
         None => uri,
@@ -42,69 +43,6 @@ pub(super) fn call(effect: &mut Effect<'_, '_>, it: &Http) -> Result<Value, Faul
         set_body(&mut request, &body);
     }
     send(effect, request, it.output, it.redirects)
-}
-
-/// The URI of an endpoint, its `{names}` replaced by fields of the input.
-pub(super) fn uri(effect: &Effect<'_, '_>, endpoint: &Endpoint) -> Result<String, Fault> {
-    let filled = as_text(&effect.env.fill_own(&endpoint.uri)?);
-    match &endpoint.uri {
-        Template::Expression(_) => Ok(filled),
-        _ => expand(&filled, &effect.env.input),
-    }
-}
-
-/// Simple expansion of RFC 6570, of fields of an object.
-pub(super) fn expand(template: &str, fields: &Value) -> Result<String, Fault> {
-    let mut expanded = String::new();
-    let mut rest = template;
-    while let Some(begin) = rest.find('{') {
-        let Some(end) = rest[begin..].find('}') else { break };
-        expanded.push_str(&rest[..begin]);
-        let name = &rest[begin + 1..begin + end];
-        match fields.get(name) {
-            None | Some(Value::Null) => {}
-            Some(Value::Array(_) | Value::Object(_)) => {
-                return Err(Fault::expression(format!("«{name}» of a URI is no simple value")));
-            }
-            Some(value) => expanded.push_str(&encoded(&as_text(value))),
-        }
-        rest = &rest[begin + end + 1..];
-    }
-    expanded.push_str(rest);
-    Ok(expanded)
-}
-
-/// A text in a URI: everything but unreserved characters is encoded.
-pub(super) fn encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
-}
-
-/// A URI with the parameters of a query.
-pub(super) fn with_query(uri: &str, query: &Value) -> Result<String, Fault> {
-    let Value::Object(fields) = query else {
-        return Err(Fault::expression(format!("a query must be an object, not {query}")));
-    };
-    let mut with = uri.to_owned();
-    for (name, value) in fields {
-        let values = match value {
-            Value::Null => continue,
-            Value::Array(values) => values.clone(),
-            value => vec![value.clone()],
-        };
-        for value in values {
-            with.push(if with.contains('?') { '&' } else { '?' });
-            with.push_str(&format!("{}={}", encoded(name), encoded(&as_text(&value))));
-        }
-    }
-    Ok(with)
 }
 
 pub(super) fn add_headers(request: &mut HttpRequest, headers: &Value) -> Result<(), Fault> {

@@ -9,7 +9,7 @@
 //! | `starter` | flows that begin with several events |
 //! | `sink` | events that leave the host, through an outbox of plans |
 //! | `effect`, `process`, `container` | tasks that do something outside |
-//! | `http`, `openapi`, `auth` | those of them that call a service |
+//! | `http`, `uri`, `openapi`, `auth` | those of them that call a service |
 
 mod action;
 mod auth;
@@ -28,6 +28,7 @@ mod sink;
 mod starter;
 mod state;
 mod unclear;
+mod uri;
 
 pub use action::FlowPlan;
 pub(crate) use action::{FlowEffect, FlowTask};

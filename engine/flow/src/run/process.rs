@@ -3,7 +3,7 @@
 use serde_json::{json, Value};
 
 use super::effect::{fault_of, Effect};
-use super::http;
+use super::uri;
 use crate::expr::{as_text, Template};
 use crate::fault::Fault;
 use crate::io::{HttpRequest, Process, ProcessResult, Program};
@@ -102,7 +102,7 @@ pub(super) fn output(
 
 /// The text of a resource.
 pub(super) fn source(effect: &mut Effect<'_, '_>, endpoint: &Endpoint) -> Result<String, Fault> {
-    let uri = http::uri(effect, endpoint)?;
+    let uri = uri::of(effect, endpoint)?;
     let bytes = if uri.starts_with("http://") || uri.starts_with("https://") {
         let mut request = HttpRequest {
             method: "GET".to_owned(),

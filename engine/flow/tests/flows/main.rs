@@ -17,6 +17,7 @@ mod malformed;
 mod namespaces;
 mod problems;
 mod retries;
+mod services;
 mod sinks;
 mod sizes;
 mod starts;
