@@ -321,19 +321,37 @@ fn is_name(text: &str) -> bool {
 }
 
 fn is_version(text: &str) -> bool {
-    let (main, rest) = match text.find(['-', '+']) {
-        Some(at) => (&text[..at], &text[at..]),
-        None => (text, ""),
-    };
+    let (text, build) = text.split_once('+').map_or((text, None), |(it, build)| (it, Some(build)));
+    let (main, before) = text.split_once('-').map_or((text, None), |(it, rest)| (it, Some(rest)));
     let numbers: Vec<&str> = main.split('.').collect();
     let is_number = |part: &&str| {
         !part.is_empty()
             && part.chars().all(|c| c.is_ascii_digit())
             && (part.len() == 1 || !part.starts_with('0'))
     };
-    let is_rest = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+');
+    let is_word = |part: &str| {
+        !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    };
+    let is_digits = |part: &str| part.chars().all(|c| c.is_ascii_digit());
+    let is_before = |part: &str| is_word(part) && (!is_digits(part) || is_number(&part));
     numbers.len() == 3
         && numbers.iter().all(is_number)
-        && rest.chars().all(is_rest)
-        && rest.len() != 1
+        && before.is_none_or(|before| before.split('.').all(is_before))
+        && build.is_none_or(|build| build.split('.').all(is_word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_version;
+
+    #[test]
+    fn versions_are_semantic_ones() {
+        for good in ["1.0.0", "0.1.2-alpha", "1.0.0-rc.1", "1.0.0--", "1.0.0+001.a-b", "1.0.0-0a+b"]
+        {
+            assert!(is_version(good), "{good}");
+        }
+        for wrong in ["1.0", "01.0.0", "1.0.0-", "1.0.0-01", "1.0.0-a..b", "1.0.0+", "1.0.0+a+b"] {
+            assert!(!is_version(wrong), "{wrong}");
+        }
+    }
 }
