@@ -9,6 +9,7 @@
 //! * [`actors`]: typed actors and keyed entities.
 //! * [`engine`]: durable workflows.
 //! * [`flow`]: flows in the Serverless Workflow DSL, for a world of the engine.
+//! * [`jobs`]: distributed cron.
 //! * `http` (feature `server`): a world over HTTP, as a router for any application.
 //! * `incident` (feature `server` or `cli`): records of processes that did not end in order.
 //! * `io` (feature `io`): input and output of flows, on this host.
@@ -40,6 +41,7 @@ pub mod work;
 
 pub use turnwheel_engine as engine;
 pub use turnwheel_flow as flow;
+pub use turnwheel_jobs as jobs;
 pub use turnwheel_runtime as runtime;
 pub use turnwheel_sqlite as sqlite;
 

@@ -15,6 +15,7 @@ mod event;
 mod exit;
 mod find;
 mod hidden;
+mod job;
 mod list;
 mod logs;
 mod many;
@@ -97,6 +98,7 @@ enum Verb {
     Delete(delete::Delete),
     Event(event::Arguments),
     Schedule(schedule::Arguments),
+    Job(job::Arguments),
     Backup(backup::Backup),
     Restore(backup::Restore),
     Export(backup::Export),
@@ -170,6 +172,7 @@ fn act(flags: &Flags, verb: &Verb) -> Result<(), Exit> {
         Verb::Delete(arguments) => delete::delete(&settings, arguments),
         Verb::Event(arguments) => event::run(&settings, arguments),
         Verb::Schedule(arguments) => schedule::run(&settings, arguments),
+        Verb::Job(arguments) => job::run(&settings, arguments),
         Verb::Backup(arguments) => backup::backup(&settings, arguments),
         Verb::Restore(arguments) => backup::restore(&settings, arguments),
         Verb::Export(arguments) => backup::export(&settings, arguments),

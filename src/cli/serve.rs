@@ -9,11 +9,13 @@ use turnwheel::flow::{Flows, WithFlows};
 use turnwheel::http::serve::{start_log, start_log_and_traces, Listen, LogFormat, Server};
 use turnwheel::http::{Access, Options, Role, Token};
 use turnwheel::incident;
+use turnwheel::jobs::WithJobs;
 use turnwheel::sqlite::SqliteStore;
 use turnwheel::work::Workers;
 
 use super::descriptors;
 use super::exit::Exit;
+use super::job;
 use super::outside::host_io;
 use super::place::Place;
 use super::settings::{self, Origin, Settings};
@@ -197,7 +199,8 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     let workers = Workers::new();
     let io = host_io(settings);
     let unclean_ends = settings.count("serve.unclean-ends-max");
-    let builder = World::builder().action(workers.action()).flows(io.clone());
+    let executors = io.executors();
+    let builder = World::builder().action(workers.action()).flows(io.clone()).jobs(&executors);
     let builder = builder.unclean_ends_max(unclean_ends);
     let queue = Queue::new("default").size(settings.count("flows.tasks-max"));
     let builder = builder.queue(queue.only_blocking());
@@ -214,7 +217,8 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         refused
     })?;
     workers.attach(&world);
-    let options = options.workers(&workers);
+    let (jobs, group) = job::open(&world, &executors, false)?;
+    let options = options.workers(&workers).jobs(&jobs);
     runtime.block_on(note(&world));
     // As long as it serves.
     let _life_cycle = match Flows::new(&world) {
@@ -222,7 +226,9 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         _ => None,
     };
     let outcome = runtime.block_on(serve(&world, &store, options, listen));
+    jobs.end();
     let shut = world.shutdown_within(settings.length("serve.stop-within"));
+    let _jobs_ended = group.shutdown();
     // Results of commands do not count now; they must not run beside the next attempt.
     let have_ended = io.end(COMMANDS);
     traces::end(exporter);

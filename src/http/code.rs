@@ -53,6 +53,10 @@ codes! {
     IdInvalid = "id-invalid", BAD_REQUEST, "The path names something that cannot be";
     InputInvalid = "input-invalid", UNPROCESSABLE_ENTITY, "The input does not fit the action";
     Internal = "internal", INTERNAL_SERVER_ERROR, "The server has failed";
+    JobInvalid = "job-invalid", BAD_REQUEST, "The job cannot be as it is described";
+    JobState = "job-state", CONFLICT, "The job is not in a state for this";
+    JobUnknown = "job-unknown", NOT_FOUND, "There is no such job or launch";
+    JobsPaused = "jobs-paused", SERVICE_UNAVAILABLE, "Changes of jobs are paused";
     KeyReused = "key-reused", UNPROCESSABLE_ENTITY, "The idempotency key was used for another request";
     LeaseLost = "lease-lost", CONFLICT, "The task is not this worker's any more";
     LetterUnknown = "letter-unknown", NOT_FOUND, "There is no such dead letter";

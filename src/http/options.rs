@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use turnwheel_actors::Entities;
+use turnwheel_jobs::Jobs;
 use turnwheel_runtime::Group;
 
 use super::access::Access;
@@ -28,6 +29,7 @@ pub struct Options {
     pub(super) health_fresh: Duration,
     pub(super) probe_within: Duration,
     pub(super) workers: Option<Workers>,
+    pub(super) jobs: Option<Jobs>,
     pub(super) groups: Vec<Group>,
     pub(super) entities: Vec<Entities>,
     /// Whether the server speaks TLS; it says so itself.
@@ -45,6 +47,7 @@ impl Options {
             health_fresh: HEALTH_FRESH,
             probe_within: PROBE_WITHIN,
             workers: None,
+            jobs: None,
             groups: Vec::new(),
             entities: Vec::new(),
             is_tls: false,
@@ -74,6 +77,12 @@ impl Options {
     /// Hands out the tasks of these workers at `api/v1/work`.
     pub fn workers(mut self, workers: &Workers) -> Self {
         self.workers = Some(workers.clone());
+        self
+    }
+
+    /// Serves these jobs at `api/v1/jobs`, and at `v1` for clients of Dkron.
+    pub fn jobs(mut self, jobs: &Jobs) -> Self {
+        self.jobs = Some(jobs.clone());
         self
     }
 

@@ -15,8 +15,8 @@ use utoipa_axum::routes;
 use super::code::Code;
 use super::problem::Problem;
 use super::route::{
-    actions, again, bulk, callbacks, cloudevents, events, flows, history, letters, live, orders,
-    pictures, plans, runtime, schedules, session, start, steps, system, work, world,
+    actions, again, bulk, callbacks, cloudevents, dkron, events, flows, history, jobs, letters,
+    live, orders, pictures, plans, runtime, schedules, session, start, steps, system, work, world,
 };
 use super::state::Api;
 use super::{access, trace};
@@ -156,6 +156,8 @@ pub(super) fn router(api: Api) -> Router {
     let (guarded, _) = guarded.split_for_parts();
     let guarded = guarded
         .route("/api/v1/openapi.json", get(describe))
+        .merge(jobs::routes())
+        .merge(dkron::routes())
         .fallback(nothing)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(api.clone(), access::guard));

@@ -9,6 +9,7 @@
 //! | `http` | one request with its redirections; `target` where they lead, `network` which addresses are open, `digest` authentication |
 //! | `container` | containers, by the command line of an engine |
 //! | `process` | commands, each in a group that is ended together; `guard` ends it after this process |
+//! | `job` | executors of jobs: commands and requests |
 //! | `file` | files, regular ones only; `scarce` waits for free descriptors |
 //! | `sink` | where events of flows are delivered to, and their signature |
 //! | `secrets` | secrets, from the environment or a folder |
@@ -23,6 +24,7 @@ mod file;
 #[cfg(unix)]
 mod guard;
 mod http;
+mod job;
 mod network;
 mod options;
 #[cfg(unix)]

@@ -71,12 +71,65 @@ pub(super) struct Limits {
 
 /// Starts a command and looks after it until its end.
 pub(super) fn supervise(
-    mut command: Command,
+    command: Command,
     name: &str,
     input: Option<&str>,
     limits: Limits,
     is_over: &dyn Fn() -> bool,
 ) -> Result<ProcessResult, IoError> {
+    let input = input.map(|text| text.as_bytes().to_vec());
+    let (mut watched, mut pipes) = begin(command, name, input, limits, is_over)?;
+    let ended = watched.see_through(&mut pipes, is_over, limits.time, limits.grace)?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Ok(ProcessResult {
+        code: code(ended),
+        stdout: text(pipes.stdout.bytes),
+        stderr: text(pipes.stderr.bytes),
+    })
+}
+
+fn code(ended: ExitStatus) -> i32 {
+    ended.code().unwrap_or_else(|| 128 + ended.signal().unwrap_or(0))
+}
+
+/// End of a command whose output may be longer than its limit.
+pub(super) struct Long {
+    /// The exit code, or why it was ended.
+    pub(super) ended: Result<i32, IoError>,
+    /// The last bytes of its output, and then those of its error output.
+    pub(super) output: Vec<u8>,
+    /// Bytes that it has written.
+    pub(super) bytes: u64,
+}
+
+/// As [`supervise`], but the end of a long output is kept, also of a command that fails. `is_too_large`
+/// is asked about the process group from time to time.
+pub(super) fn supervise_long(
+    command: Command,
+    input: Option<Vec<u8>>,
+    limits: Limits,
+    is_over: &dyn Fn() -> bool,
+    is_too_large: &dyn Fn(i32) -> bool,
+) -> Result<Long, IoError> {
+    let (mut watched, mut pipes) = begin(command, "the command", input, limits, is_over)?;
+    (pipes.stdout.keeps_end, pipes.stderr.keeps_end) = (true, true);
+    let group = watched.group.map_or(0, Pid::as_raw_pid);
+    let ends = || is_over() || is_too_large(group);
+    let ended = watched.see_through(&mut pipes, &ends, limits.time, limits.grace);
+    let bytes = pipes.stdout.total + pipes.stderr.total;
+    let mut output = pipes.stdout.bytes;
+    output.append(&mut pipes.stderr.bytes);
+    output.drain(..output.len().saturating_sub(limits.output));
+    Ok(Long { ended: ended.map(code), output, bytes })
+}
+
+fn begin(
+    mut command: Command,
+    name: &str,
+    input: Option<Vec<u8>>,
+    limits: Limits,
+    is_over: &dyn Fn() -> bool,
+) -> Result<(Watched, Pipes), IoError> {
     let name = name.to_owned();
     command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -86,14 +139,14 @@ pub(super) fn supervise(
     command.process_group(group.map_or(0, |group| group.as_raw_pid()));
     let child = patiently(limits.time, is_over, || command.spawn());
     let mut child = child.map_err(|error| not_started(&name, &error))?;
-    let input = input.unwrap_or_default().as_bytes().to_vec();
+    let input = input.unwrap_or_default();
     let outputs = (child.stdout.take(), child.stderr.take());
     let stdin = child.stdin.take();
-    let mut watched = Watched { child, group, name, is_reaped: false, _guard: guard };
+    let watched = Watched { child, group, name, is_reaped: false, _guard: guard };
     let (Some(stdout), Some(stderr)) = outputs else {
         return Err(watched.failed("it has no outputs"));
     };
-    let mut pipes = Pipes {
+    let pipes = Pipes {
         stdin,
         input,
         written: 0,
@@ -102,13 +155,7 @@ pub(super) fn supervise(
         max: limits.output,
     };
     pipes.unblock().map_err(|error| watched.failed(&error.to_string()))?;
-    let ended = watched.see_through(&mut pipes, is_over, limits.time, limits.grace)?;
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Ok(ProcessResult {
-        code: ended.code().unwrap_or_else(|| 128 + ended.signal().unwrap_or(0)),
-        stdout: text(pipes.stdout.bytes),
-        stderr: text(pipes.stderr.bytes),
-    })
+    Ok((watched, pipes))
 }
 
 /// Starts a command without waiting for it: it belongs to the system when this returns.
@@ -227,12 +274,16 @@ struct Output<P> {
     /// Nothing when it is at its end.
     pipe: Option<P>,
     bytes: Vec<u8>,
+    /// Bytes that were written.
+    total: u64,
+    /// Whether the last bytes of a long output are kept, instead of ending the command.
+    keeps_end: bool,
     is_too_long: bool,
 }
 
 impl<P: Read> Output<P> {
     fn new(pipe: P) -> Self {
-        Self { pipe: Some(pipe), bytes: Vec::new(), is_too_long: false }
+        Self { pipe: Some(pipe), bytes: Vec::new(), total: 0, keeps_end: false, is_too_long: false }
     }
 
     /// Reads available bytes; bytes beyond the limit are dropped, so that the command does not
@@ -241,6 +292,14 @@ impl<P: Read> Output<P> {
         let Some(pipe) = &mut self.pipe else { return };
         match pipe.read(buffer) {
             Ok(0) => self.pipe = None,
+            Ok(count) if self.keeps_end => {
+                self.total += count as u64;
+                self.bytes.extend_from_slice(&buffer[..count]);
+                // Seldom, so that each byte is moved a few times at most.
+                if self.bytes.len() > 2 * max.max(READ) {
+                    self.bytes.drain(..self.bytes.len() - max);
+                }
+            }
             Ok(count) => {
                 let room = max.saturating_sub(self.bytes.len());
                 self.is_too_long |= count > room;

@@ -6,6 +6,7 @@ mod serve_common;
 
 mod access;
 mod full;
+mod jobs;
 mod restart;
 mod sinks;
 mod trouble;

@@ -4,6 +4,7 @@
 
 mod action;
 mod decide;
+pub mod dkron;
 mod error;
 mod executor;
 mod graph;
@@ -15,6 +16,7 @@ mod node;
 mod record;
 mod roster;
 mod schedule;
+pub mod show;
 mod spec;
 mod store;
 mod view;

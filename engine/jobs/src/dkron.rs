@@ -1,0 +1,247 @@
+//! Dkron's JSON of jobs and executions.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde_json::{json, Map, Value};
+use turnwheel_engine::Time;
+
+use crate::error::JobError;
+use crate::launch::{Launch, LaunchState, Run, RunState};
+use crate::moment;
+use crate::schedule::Hash;
+use crate::spec::{After, JobSpec, On, Overlap, Settings};
+use crate::view::JobView;
+
+/// Fields that the server computes; they are not taken from a client.
+const COMPUTED: [&str; 9] = [
+    "id",
+    "success_count",
+    "error_count",
+    "last_success",
+    "last_error",
+    "dependent_jobs",
+    "status",
+    "next",
+    "turnwheel",
+];
+
+/// A job read from Dkron's JSON.
+#[derive(Clone, Debug)]
+pub struct Read {
+    /// The settings.
+    pub spec: JobSpec,
+    /// Fields that were left out because nothing here has them.
+    pub unknown: Vec<String>,
+}
+
+struct Fields<'a> {
+    name: &'a str,
+    map: Map<String, Value>,
+}
+
+impl Fields<'_> {
+    /// Takes a field; null is as good as none.
+    fn take<T: DeserializeOwned + Default>(&mut self, field: &'static str) -> Result<T, JobError> {
+        match self.map.remove(field) {
+            None | Some(Value::Null) => Ok(T::default()),
+            Some(value) => serde_json::from_value(value)
+                .map_err(|error| JobError::setting(self.name, field, error.to_string())),
+        }
+    }
+
+    fn time(&mut self, field: &'static str) -> Result<Option<Time>, JobError> {
+        let text: Option<String> = self.take(field)?;
+        let time = text.map(|text| moment::parse(&text)).transpose();
+        time.map_err(|problem| JobError::setting(self.name, field, problem))
+    }
+}
+
+/// Reads a job. Fields that are not sent have their defaults.
+///
+/// # Errors
+///
+/// A field has a value that it cannot have.
+pub fn read(value: &Value) -> Result<Read, JobError> {
+    let Some(map) = value.as_object() else {
+        return Err(JobError::setting("", "body", "a job is a JSON object"));
+    };
+    let named = |field: &str| map.get(field).and_then(Value::as_str).unwrap_or_default();
+    let name = if named("name").is_empty() { named("id") } else { named("name") };
+    let mut fields = Fields { name, map: map.clone() };
+    fields.map.remove("name");
+    COMPUTED.iter().for_each(|field| drop(fields.map.remove(*field)));
+    let overlap = match fields.take::<String>("concurrency")?.as_str() {
+        "" | "allow" => Overlap::Allow,
+        "forbid" => Overlap::Forbid,
+        other => {
+            let problem = format!("«{other}» is none of allow and forbid");
+            return Err(JobError::setting(name, "concurrency", problem));
+        }
+    };
+    let parent: String = fields.take("parent_job")?;
+    let after = (!parent.is_empty()).then_some(After { job: parent, on: On::Success });
+    let executor: String = fields.take("executor")?;
+    let spec = JobSpec {
+        name: name.to_owned(),
+        display_name: fields.take("displayname")?,
+        schedule: fields.take("schedule")?,
+        timezone: fields.take("timezone")?,
+        owner: fields.take("owner")?,
+        owner_email: fields.take("owner_email")?,
+        disabled: fields.take("disabled")?,
+        targets: fields.take("tags")?,
+        metadata: fields.take("metadata")?,
+        retries: fields.take("retries")?,
+        after: after.into_iter().collect(),
+        processors: fields.take::<BTreeMap<String, Settings>>("processors")?,
+        overlap,
+        executor: if executor.is_empty() { "shell".to_owned() } else { executor },
+        config: fields.take::<Settings>("executor_config")?,
+        ephemeral: fields.take("ephemeral")?,
+        starts_at: fields.time("starts_at")?,
+        expires_at: fields.time("expires_at")?,
+        ..JobSpec::default()
+    };
+    Ok(Read { spec, unknown: fields.map.into_iter().map(|(name, _)| name).collect() })
+}
+
+/// Reads a backup: a list of jobs, parents first in the answer. A `~` keeps the value that it has in
+/// Dkron, and each job comes with notes about what differs.
+///
+/// # Errors
+///
+/// It is no list of jobs, or a job has a parent that is not in it.
+pub fn read_backup(value: &Value) -> Result<Vec<(JobSpec, Vec<String>)>, JobError> {
+    let Some(list) = value.as_array() else {
+        return Err(JobError::setting("", "body", "a backup is a JSON list of jobs"));
+    };
+    let mut open = Vec::with_capacity(list.len());
+    for value in list {
+        let Read { mut spec, unknown } = read(value)?;
+        let mut notes: Vec<String> =
+            unknown.iter().map(|field| format!("the field {field} is left out")).collect();
+        if spec.schedule.contains('~') {
+            spec.hash = Hash::Legacy;
+            notes.push("~ keeps its value in Dkron (hash: legacy)".to_owned());
+        }
+        if !spec.processors.is_empty() {
+            notes.push("its processors are kept, and nothing runs them".to_owned());
+        }
+        if spec.targets.is_empty() {
+            notes.push("without tags it runs on one node, and in Dkron on all".to_owned());
+        }
+        open.push((spec, notes));
+    }
+    let mut ordered: Vec<(JobSpec, Vec<String>)> = Vec::with_capacity(open.len());
+    while !open.is_empty() {
+        let is_ready = |(spec, _): &(JobSpec, _)| {
+            spec.after.iter().all(|after| ordered.iter().any(|(other, _)| other.name == after.job))
+        };
+        let (ready, waiting): (Vec<_>, Vec<_>) = open.into_iter().partition(is_ready);
+        if let (true, Some((spec, _))) = (ready.is_empty(), waiting.first()) {
+            let parent = spec.after.first().map_or(String::new(), |after| after.job.clone());
+            return Err(JobError::UnknownParent { job: spec.name.clone(), parent });
+        }
+        ordered.extend(ready);
+        open = waiting;
+    }
+    Ok(ordered)
+}
+
+fn text(time: Option<Time>) -> Value {
+    time.map_or(Value::Null, |time| Value::from(time.to_string()))
+}
+
+/// The status of a job in Dkron's words; empty if it never ran.
+pub fn status(view: &JobView) -> &'static str {
+    match view.status {
+        None => "",
+        Some(LaunchState::Succeeded) => "success",
+        Some(LaunchState::PartlyFailed) => "partially_failed",
+        Some(_) => "failed",
+    }
+}
+
+/// A job in Dkron's JSON. What Dkron does not know is under `turnwheel`.
+pub fn job(view: &JobView) -> Value {
+    let spec = &view.spec;
+    let concurrency = if spec.overlap == Overlap::Allow { "allow" } else { "forbid" };
+    json!({
+        "id": spec.name,
+        "name": spec.name,
+        "displayname": spec.display_name,
+        "timezone": spec.timezone,
+        "schedule": spec.schedule,
+        "owner": spec.owner,
+        "owner_email": spec.owner_email,
+        "success_count": view.counts.success,
+        "error_count": view.counts.error,
+        "last_success": text(view.last_success),
+        "last_error": text(view.last_error),
+        "disabled": spec.disabled,
+        "tags": spec.targets,
+        "metadata": spec.metadata,
+        "retries": spec.retries,
+        "dependent_jobs": view.dependants,
+        "parent_job": spec.after.first().map_or("", |after| after.job.as_str()),
+        "processors": spec.processors,
+        "concurrency": concurrency,
+        "executor": spec.executor,
+        "executor_config": spec.config,
+        "status": status(view),
+        "next": text(view.next),
+        "ephemeral": spec.ephemeral,
+        "starts_at": text(spec.starts_at),
+        "expires_at": text(spec.expires_at),
+        "turnwheel": { "revision": view.revision, "problem": view.problem, "overlap": spec.overlap },
+    })
+}
+
+/// The id of a run in Dkron's API.
+pub fn execution_id(launch: &Launch, run: usize) -> String {
+    let node = launch.runs.get(run).map_or("", |run| run.node.as_str());
+    format!("{}-{}-{node}", launch.id, run + 1)
+}
+
+/// The launch and the run that an id names.
+pub fn execution_of(id: &str) -> Option<(u64, usize)> {
+    let mut parts = id.splitn(3, '-');
+    let launch = parts.next()?.parse().ok()?;
+    let run: usize = parts.next()?.parse().ok()?;
+    Some((launch, run.checked_sub(1)?))
+}
+
+/// A run in Dkron's JSON, with at most `limit` last bytes of its output.
+pub fn execution(
+    job: &str,
+    launch: &Launch,
+    run: usize,
+    output: &str,
+    limit: Option<usize>,
+) -> Value {
+    let Some(row) = launch.runs.get(run) else { return Value::Null };
+    let from = limit.map_or(0, |limit| output.len().saturating_sub(limit));
+    let from = (from..=output.len()).find(|at| output.is_char_boundary(*at)).unwrap_or(0);
+    json!({
+        "id": execution_id(launch, run),
+        "job_name": job,
+        "started_at": text(row.started_at.or(Some(launch.decided))),
+        "finished_at": text(row.ended_at),
+        "success": row.state == RunState::Succeeded,
+        "output": said(row, &output[from..]),
+        "output_truncated": from > 0 || row.is_cut,
+        "node_name": row.node,
+        "group": launch.planned.0.saturating_mul(1_000),
+        "attempt": row.attempt,
+        "planned_at": launch.planned.to_string(),
+    })
+}
+
+/// The output, or the reason if there is none.
+fn said(run: &Run, output: &str) -> String {
+    match output.is_empty() {
+        true => run.reason.clone(),
+        false => output.to_owned(),
+    }
+}

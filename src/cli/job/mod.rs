@@ -1,0 +1,403 @@
+//! `turnwheel job`: cron jobs.
+
+mod add;
+
+use std::io::Read as _;
+
+use serde_json::{json, Value};
+use turnwheel::engine::World;
+use turnwheel::jobs::{
+    dkron, show, Asking, Executors, JobError, JobSpec, Jobs, JobsOptions, Node, WithJobs,
+};
+use turnwheel::runtime::completion::block_on;
+use turnwheel::runtime::Group;
+
+use add::Add;
+
+use super::exit::Exit;
+use super::outside::host_io;
+use super::paint::{one_line, print, print_json, table, Paint};
+use super::place::{Hands, Place};
+use super::remote::Remote;
+use super::settings::Settings;
+
+const AFTER_HELP: &str = "\
+Examples:
+  turnwheel job add backup --schedule '0 30 2 * * *' --zone Europe/Madrid --command '/opt/backup --all'
+  turnwheel job add report --after backup --command '/opt/report' --overlap forbid --retries 2
+  turnwheel job next backup --count 5
+  turnwheel job history backup
+  turnwheel job import --from dkron jobs.json
+
+Jobs are launched while a server has the store (turnwheel serve). Exit codes: 0 done; 1 it failed;
+2 wrong usage; 3 there is no such store, job or launch; 4 another process has the store and does not
+serve it.";
+
+/// Add, run and look at cron jobs.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Make a job, or change the one with its name.
+    #[command(after_help = AFTER_HELP)]
+    Add(Box<Add>),
+    /// List all jobs, by name.
+    #[command(after_help = AFTER_HELP)]
+    List {
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a job with its settings and state, as JSON.
+    #[command(after_help = AFTER_HELP)]
+    Show {
+        /// The job.
+        name: String,
+    },
+    /// Launch a job now, also a disabled one.
+    #[command(after_help = AFTER_HELP)]
+    Run {
+        /// The job.
+        name: String,
+        /// Launch it whatever its overlap policy says.
+        #[arg(long)]
+        force: bool,
+    },
+    /// End a launch: what runs is cancelled with its process group.
+    #[command(after_help = AFTER_HELP)]
+    Cancel {
+        /// The job.
+        name: String,
+        /// Number of the launch.
+        launch: u64,
+    },
+    /// Show the launches of a job, the newest first: runs, and reasons where there are none.
+    #[command(after_help = AFTER_HELP)]
+    History {
+        /// The job.
+        name: String,
+        /// Number of launches.
+        #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20,
+              value_parser = clap::value_parser!(u32).range(1..=1_000))]
+        count: u32,
+        /// Print the output of the last run of this launch instead.
+        #[arg(long, value_name = "LAUNCH")]
+        output: Option<u64>,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the next times of a job.
+    #[command(after_help = AFTER_HELP)]
+    Next {
+        /// The job.
+        name: String,
+        /// Number of times.
+        #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 10,
+              value_parser = clap::value_parser!(u32).range(1..=1_000))]
+        count: u32,
+    },
+    /// Switch a job off or on.
+    #[command(after_help = AFTER_HELP)]
+    Toggle {
+        /// The job.
+        name: String,
+    },
+    /// Remove a job with its history.
+    #[command(after_help = AFTER_HELP)]
+    Rm {
+        /// The job.
+        name: String,
+    },
+    /// Print all jobs as a JSON list, for job import.
+    #[command(after_help = AFTER_HELP)]
+    Export,
+    /// Make the jobs of a file: a JSON list, or a backup of Dkron.
+    #[command(after_help = AFTER_HELP)]
+    Import {
+        /// The file; - for standard input.
+        file: String,
+        /// Format of the file.
+        #[arg(long, default_value = "turnwheel", value_parser = ["turnwheel", "dkron"])]
+        from: String,
+    },
+}
+
+/// Opens the jobs of a world, on a group of their own.
+pub(crate) fn open(
+    world: &World,
+    executors: &Executors,
+    is_at_rest: bool,
+) -> Result<(Jobs, Group), Exit> {
+    let group = Group::builder("jobs").workers(1).build();
+    let group = group.map_err(|error| Exit::failed(format!("jobs: {error}")))?;
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = if name.trim().is_empty() { "local" } else { name.trim() };
+    let options = JobsOptions::new(executors).node(Node::new(name));
+    let options = if is_at_rest { options.at_rest() } else { options };
+    let opened = block_on(Jobs::open(world, &group, options));
+    let opened = opened.map_err(|refused| Exit::failed(format!("jobs: {refused}")))?;
+    Ok((opened?, group))
+}
+
+impl From<JobError> for Exit {
+    fn from(error: JobError) -> Self {
+        match error {
+            JobError::Unknown(_) | JobError::UnknownLaunch { .. } => {
+                Self::not_found(error).advice("turnwheel job list shows the jobs of the store")
+            }
+            error => Self::failed(error),
+        }
+    }
+}
+
+fn done<T>(asked: Asking<T>) -> Result<T, Exit> {
+    let answer = asked.wait().map_err(|error| Exit::failed(format!("jobs: {error}")))?;
+    Ok(answer?)
+}
+
+/// Answers in the shape of the API, from the store itself or from the server that has it.
+fn ask(
+    settings: &Settings,
+    here: impl FnOnce(&Jobs, &str) -> Result<Value, Exit>,
+    there: impl FnOnce(&Remote) -> Result<Value, Exit>,
+) -> Result<Value, Exit> {
+    let executors = host_io(settings).executors();
+    let builder = World::builder().jobs(&executors);
+    match Place::of(settings).hands_with(settings, builder)? {
+        Hands::Server(server) => there(&server),
+        Hands::Own(world) => {
+            let (jobs, group) = open(&world, &executors, true)?;
+            let answer = here(&jobs, &settings.by());
+            jobs.end();
+            world.shutdown()?;
+            let _ended = group.shutdown();
+            answer
+        }
+    }
+}
+
+pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
+    match &arguments.what {
+        What::Add(add) => put(settings, add),
+        What::List { json } => list(settings, *json),
+        What::Show { name } => print_json(&one(settings, name)?),
+        What::Run { name, force } => {
+            let body = json!({ "force": force });
+            let here =
+                |jobs: &Jobs, by: &str| Ok(json!({ "launch": done(jobs.run(name, by, *force))? }));
+            let path = format!("/jobs/{name}/run");
+            let answer = ask(settings, here, |server| server.send("POST", &path, Some(&body)))?;
+            print(&format!("{name} is launched: launch {}\n", answer["launch"]))
+        }
+        What::Cancel { name, launch } => {
+            let body = json!({ "launch": launch });
+            let here =
+                |jobs: &Jobs, by: &str| Ok(show::job(&done(jobs.cancel(name, *launch, by))?));
+            let path = format!("/jobs/{name}/cancel");
+            ask(settings, here, |server| server.send("POST", &path, Some(&body)))?;
+            print(&format!("launch {launch} of {name} is cancelled\n"))
+        }
+        What::History { name, output: Some(launch), .. } => output(settings, name, *launch),
+        What::History { name, count, json, .. } => history(settings, name, *count, *json),
+        What::Next { name, count } => next(settings, name, *count),
+        What::Toggle { name } => {
+            let here = |jobs: &Jobs, by: &str| Ok(show::job(&done(jobs.toggle(name, None, by))?));
+            let path = format!("/jobs/{name}/toggle");
+            let body = json!({});
+            let job = ask(settings, here, |server| server.send("POST", &path, Some(&body)))?;
+            let is_off = job["spec"]["disabled"].as_bool().unwrap_or(false);
+            print(&format!("{name} is {}\n", if is_off { "off" } else { "on" }))
+        }
+        What::Rm { name } => {
+            let here = |jobs: &Jobs, _: &str| Ok(show::job(&done(jobs.remove(name))?));
+            let path = format!("/jobs/{name}");
+            ask(settings, here, |server| server.send("DELETE", &path, None))?;
+            print(&format!("{name} is removed\n"))
+        }
+        What::Export => {
+            let jobs = all(settings)?;
+            let specs: Vec<&Value> = jobs.iter().map(|job| &job["spec"]).collect();
+            print_json(&json!(specs))
+        }
+        What::Import { file, from } => import(settings, file, from == "dkron"),
+    }
+}
+
+fn all(settings: &Settings) -> Result<Vec<Value>, Exit> {
+    let here = |jobs: &Jobs, _: &str| {
+        let views = done(jobs.list())?;
+        Ok(json!({ "jobs": views.iter().map(show::job).collect::<Vec<_>>() }))
+    };
+    let mut answer = ask(settings, here, |server| server.send("GET", "/jobs", None))?;
+    Ok(answer["jobs"].as_array_mut().map(std::mem::take).unwrap_or_default())
+}
+
+fn one(settings: &Settings, name: &str) -> Result<Value, Exit> {
+    let here = |jobs: &Jobs, _: &str| Ok(show::job(&done(jobs.get(name))?));
+    ask(settings, here, |server| server.send("GET", &format!("/jobs/{name}"), None))
+}
+
+/// Reads a file, or standard input.
+fn read(file: &str) -> Result<Value, Exit> {
+    let mut text = String::new();
+    let read = match file {
+        "-" => std::io::stdin().read_to_string(&mut text).map(drop),
+        file => std::fs::read_to_string(file).map(|found| text = found),
+    };
+    read.map_err(|error| Exit::usage(format!("{file}: {error}")))?;
+    serde_json::from_str(&text).map_err(|error| Exit::usage(format!("{file}: {error}")))
+}
+
+fn put(settings: &Settings, add: &Add) -> Result<(), Exit> {
+    let job = store(settings, vec![add.spec()?])?.remove(0)?;
+    let next = job["next"].as_str().map_or_else(
+        || "it has no time to come".to_owned(),
+        |next| format!("its next time is {next}"),
+    );
+    print(&format!("{} is stored; {next}\n", add.name))
+}
+
+/// Stores jobs in their order; one that is refused leaves the others alone.
+fn store(settings: &Settings, specs: Vec<JobSpec>) -> Result<Vec<Result<Value, Exit>>, Exit> {
+    let mut outcomes: Vec<Result<Value, Exit>> = Vec::new();
+    let mut others: Vec<Result<Value, Exit>> = Vec::new();
+    let here = |jobs: &Jobs, by: &str| {
+        for spec in &specs {
+            outcomes.push(done(jobs.put(spec.clone(), None, by)).map(|view| show::job(&view)));
+        }
+        Ok(Value::Null)
+    };
+    let there = |server: &Remote| {
+        for spec in &specs {
+            let body = serde_json::to_value(spec).unwrap_or_default();
+            let path = format!("/jobs/{}", spec.name);
+            others.push(server.send("PUT", &path, Some(&body)));
+        }
+        Ok(Value::Null)
+    };
+    ask(settings, here, there)?;
+    outcomes.append(&mut others);
+    Ok(outcomes)
+}
+
+fn import(settings: &Settings, file: &str, is_dkron: bool) -> Result<(), Exit> {
+    let value = read(file)?;
+    let jobs: Vec<(JobSpec, Vec<String>)> = match is_dkron {
+        true => dkron::read_backup(&value).map_err(|e| Exit::usage(format!("{file}: {e}")))?,
+        false => serde_json::from_value::<Vec<JobSpec>>(value)
+            .map_err(|error| Exit::usage(format!("{file}: {error}")))?
+            .into_iter()
+            .map(|spec| (spec, Vec::new()))
+            .collect(),
+    };
+    let outcomes = store(settings, jobs.iter().map(|(spec, _)| spec.clone()).collect())?;
+    let mut failed = 0;
+    for ((spec, notes), outcome) in jobs.iter().zip(outcomes) {
+        match outcome {
+            Ok(_) => print(&format!("success create {}\n", spec.name))?,
+            Err(exit) => {
+                failed += 1;
+                print(&format!("fail create {}: {}\n", spec.name, exit.message))?;
+            }
+        }
+        for note in notes {
+            print(&format!("  {note}\n"))?;
+        }
+    }
+    match failed {
+        0 => Ok(()),
+        failed => Err(Exit::failed(format!("{failed} of {} jobs were refused", jobs.len()))),
+    }
+}
+
+fn text(value: &Value) -> String {
+    one_line(value.as_str().unwrap_or_default())
+}
+
+fn list(settings: &Settings, is_json: bool) -> Result<(), Exit> {
+    let jobs = all(settings)?;
+    if is_json {
+        return print_json(&json!({ "jobs": jobs }));
+    }
+    let paint = Paint::stdout(settings.colour());
+    let rows: Vec<Vec<String>> = jobs
+        .iter()
+        .map(|job| {
+            let spec = &job["spec"];
+            let is_off = spec["disabled"].as_bool().unwrap_or(false);
+            let next = match job["problem"].as_str() {
+                Some(problem) => one_line(problem),
+                None if is_off => "off".to_owned(),
+                None => text(&job["next"]),
+            };
+            let after = spec["after"].as_array().into_iter().flatten();
+            let after: Vec<String> = after.map(|after| text(&after["job"])).collect();
+            let when = match after.is_empty() {
+                true => text(&spec["schedule"]),
+                false => format!("{} after {}", text(&spec["schedule"]), after.join(", ")),
+            };
+            vec![text(&spec["name"]), when, next, text(&job["status"])]
+        })
+        .collect();
+    print(&table(paint, &["job", "when", "next", "last"], &rows))
+}
+
+fn history(settings: &Settings, name: &str, count: u32, is_json: bool) -> Result<(), Exit> {
+    let here = |jobs: &Jobs, _: &str| {
+        let found = block_on(jobs.history(name, None, count as usize));
+        let found = found.map_err(|refused| Exit::failed(format!("jobs: {refused}")))??;
+        Ok(json!({ "launches": found.iter().map(show::launch).collect::<Vec<_>>() }))
+    };
+    let path = format!("/jobs/{name}/history?limit={count}");
+    let answer = ask(settings, here, |server| server.send("GET", &path, None))?;
+    if is_json {
+        return print_json(&answer);
+    }
+    let paint = Paint::stdout(settings.colour());
+    let launches = answer["launches"].as_array().cloned().unwrap_or_default();
+    let rows: Vec<Vec<String>> = launches
+        .iter()
+        .map(|launch| {
+            let runs = launch["runs"].as_array().map_or(0, Vec::len);
+            let (id, times) = (launch["id"].to_string(), launch["times"].as_u64().unwrap_or(1));
+            let state = match times {
+                1 => text(&launch["state"]),
+                times => format!("{} {times} times", text(&launch["state"])),
+            };
+            vec![id, text(&launch["planned"]), state, runs.to_string(), text(&launch["reason"])]
+        })
+        .collect();
+    print(&table(paint, &["launch", "planned", "state", "runs", "reason"], &rows))
+}
+
+fn output(settings: &Settings, name: &str, launch: u64) -> Result<(), Exit> {
+    let here = |jobs: &Jobs, _: &str| {
+        let refused = |refused| Exit::failed(format!("jobs: {refused}"));
+        let found = block_on(jobs.launch(name, launch)).map_err(refused)??;
+        let output = match found.runs.last() {
+            Some(run) => block_on(jobs.output(run)).map_err(refused)??,
+            None => found.reason.clone(),
+        };
+        Ok(json!({ "output": output }))
+    };
+    let path = format!("/jobs/{name}/launches/{launch}/output");
+    let answer = ask(settings, here, |server| server.send("GET", &path, None))?;
+    print(answer["output"].as_str().unwrap_or_default())
+}
+
+fn next(settings: &Settings, name: &str, count: u32) -> Result<(), Exit> {
+    let here = |jobs: &Jobs, _: &str| {
+        let times = done(jobs.next(name, count as usize))?;
+        Ok(json!({ "times": times.iter().map(ToString::to_string).collect::<Vec<_>>() }))
+    };
+    let path = format!("/jobs/{name}/times?limit={count}");
+    let answer = ask(settings, here, |server| server.send("GET", &path, None))?;
+    let times = answer["times"].as_array().cloned().unwrap_or_default();
+    times.iter().try_for_each(|time| print(&format!("{}\n", text(time))))
+}

@@ -1,0 +1,421 @@
+//! Dkron's API, for its clients. `docs/dkron.md` says where it differs.
+
+use std::collections::HashMap;
+
+use axum::extract::State;
+use axum::http::{header, HeaderName, HeaderValue, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::Router;
+use serde_json::{json, Value};
+use turnwheel_jobs::{dkron, JobError, JobView, Jobs, Launch};
+
+use super::jobs::{jobs, note, refuse_other};
+use crate::http::access::Principal;
+use crate::http::body::{parse, NameAt, Part, Raw, Who};
+use crate::http::code::Code;
+use crate::http::problem::Problem;
+use crate::http::state::Api;
+
+/// Headers of Dkron's answers.
+const WHOM: HeaderName = HeaderName::from_static("x-whom");
+const TOTAL: HeaderName = HeaderName::from_static("x-total-count");
+const EXECUTION: HeaderName = HeaderName::from_static("x-execution-id");
+
+/// Executions of one list, at most.
+const EXECUTIONS_MAX: usize = 1_000;
+
+type Given = HashMap<String, String>;
+
+/// The operations.
+pub(in crate::http) fn routes() -> Router<Api> {
+    Router::new()
+        .route("/v1", get(about))
+        .route("/v1/", get(about))
+        .route("/v1/jobs", get(list).post(put).patch(patch))
+        .route("/v1/jobs/{name}", get(one).put(put_at).delete(remove).post(run))
+        .route("/v1/jobs/{name}/run", post(run))
+        .route("/v1/jobs/{name}/toggle", post(toggle))
+        .route("/v1/jobs/{name}/executions", get(executions).delete(forget))
+        .route("/v1/jobs/{name}/executions/{id}", get(execution))
+        .route("/v1/busy", get(busy))
+        .route("/v1/members", get(members))
+        .route("/v1/leader", get(leader))
+        .route("/v1/isleader", get(is_leader))
+        .route("/v1/pause", get(paused).post(pause))
+        .route("/v1/unpause", post(unpause))
+        .route("/v1/restore", post(restore))
+}
+
+/// The parameters of a query; a later one of the same name counts.
+fn given(uri: &Uri) -> Given {
+    let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri);
+    pairs.map_or_else(|_| Given::new(), |pairs| pairs.0.into_iter().collect())
+}
+
+/// An answer in Dkron's manner.
+fn answer(jobs: &Jobs, uri: &Uri, status: StatusCode, value: &Value) -> Response {
+    let is_pretty = given(uri).contains_key("pretty");
+    let text = match is_pretty {
+        true => serde_json::to_string_pretty(value),
+        false => serde_json::to_string(value),
+    };
+    let mut answer = (status, text.unwrap_or_default()).into_response();
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Ok(node) = HeaderValue::from_str(&jobs.node().name) {
+        headers.insert(WHOM, node);
+    }
+    answer
+}
+
+fn with_total(mut answer: Response, total: usize) -> Response {
+    answer.headers_mut().insert(TOTAL, HeaderValue::from(total));
+    answer
+}
+
+async fn about(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
+    let jobs = jobs(&api)?;
+    let about = json!({
+        "agent": { "name": jobs.node().name, "version": env!("CARGO_PKG_VERSION") },
+        "serf": { "members": "1", "failed": "0", "left": "0" },
+        "tags": jobs.node().labels,
+    });
+    Ok(answer(jobs, &uri, StatusCode::OK, &about))
+}
+
+/// The place in a list that a parameter gives.
+fn place(given: &Given, name: &str) -> Result<Option<usize>, Problem> {
+    let Some(text) = given.get(name).filter(|text| !text.is_empty()) else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| {
+        Problem::new(
+            Code::QueryInvalid,
+            format!("the query: {name}: «{text}» is no place in a list"),
+        )
+    })
+}
+
+/// The part of a sorted list that a query asks for.
+fn cut<T>(mut all: Vec<T>, given: &Given) -> Result<Vec<T>, Problem> {
+    if given.get("_order").is_some_and(|order| order.eq_ignore_ascii_case("desc")) {
+        all.reverse();
+    }
+    let (start, end) = (place(given, "_start")?, place(given, "_end")?);
+    let (start, end) = (start.unwrap_or(0), end.unwrap_or(usize::MAX));
+    Ok(all.into_iter().skip(start).take(end.saturating_sub(start)).collect())
+}
+
+fn fits(view: &JobView, given: &Given) -> bool {
+    let is = |name: &str, fits: &dyn Fn(&str) -> bool| {
+        given.get(name).filter(|text| !text.is_empty()).is_none_or(|text| fits(text))
+    };
+    let metadata = given.iter().all(|(name, value)| {
+        let key = name.strip_prefix("metadata[").and_then(|rest| rest.strip_suffix(']'));
+        key.is_none_or(|key| view.spec.metadata.get(key) == Some(value))
+    });
+    metadata
+        && is("q", &|part| view.spec.name.contains(part) || view.spec.display_name.contains(part))
+        && is("disabled", &|text| text == view.spec.disabled.to_string())
+        && is("status", &|status| match status {
+            "untriggered" => dkron::status(view).is_empty(),
+            status => dkron::status(view) == status,
+        })
+}
+
+async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
+    let (jobs, given) = (jobs(&api)?, given(&uri));
+    let mut views = jobs.list().await??;
+    views.retain(|view| fits(view, &given));
+    let total = views.len();
+    match given.get("_sort").map(String::as_str) {
+        None | Some("" | "id" | "name") => {}
+        Some("displayname") => views.sort_by(|a, b| a.spec.display_name.cmp(&b.spec.display_name)),
+        Some("schedule") => views.sort_by(|a, b| a.spec.schedule.cmp(&b.spec.schedule)),
+        Some("success_count") => views.sort_by_key(|view| view.counts.success),
+        Some("error_count") => views.sort_by_key(|view| view.counts.error),
+        Some("last_success") => views.sort_by_key(|view| view.last_success),
+        Some("last_error") => views.sort_by_key(|view| view.last_error),
+        Some("next") => views.sort_by_key(|view| view.next),
+        Some("status") => views.sort_by_key(dkron::status),
+        Some(other) => {
+            let detail = format!("the query: _sort: jobs are not sorted by «{other}»");
+            return Err(Problem::new(Code::QueryInvalid, detail));
+        }
+    }
+    let views: Vec<Value> = cut(views, &given)?.iter().map(dkron::job).collect();
+    Ok(with_total(answer(jobs, &uri, StatusCode::OK, &Value::from(views)), total))
+}
+
+async fn one(State(api): State<Api>, uri: Uri, NameAt(name): NameAt) -> Result<Response, Problem> {
+    let jobs = jobs(&api)?;
+    let view = jobs.get(&name).await??;
+    Ok(answer(jobs, &uri, StatusCode::OK, &dkron::job(&view)))
+}
+
+/// Stores a job, and runs it at once if the query asks for that.
+async fn store(api: &Api, who: &Principal, uri: &Uri, body: &Value) -> Result<Response, Problem> {
+    let jobs = jobs(api)?;
+    let spec = dkron::read(body)?.spec;
+    let name = spec.name.clone();
+    let put = jobs.put(spec, None, &who.name).await?;
+    note(who, "put", &name, &put);
+    let mut answer = answer(jobs, uri, StatusCode::CREATED, &dkron::job(&put?));
+    let headers = answer.headers_mut();
+    if let Ok(location) = HeaderValue::from_str(&format!("/v1/jobs/{name}")) {
+        headers.insert(header::LOCATION, location);
+    }
+    if given(uri).contains_key("runoncreate") {
+        let launch = jobs.run(&name, &who.name, false).await??;
+        let id = format!("{launch}-1-{}", jobs.node().name);
+        if let Ok(id) = HeaderValue::from_str(&id) {
+            headers.insert(EXECUTION, id);
+        }
+    }
+    Ok(answer)
+}
+
+/// A body that is a job; everything that is wrong with it is a bad request, as in Dkron.
+fn body(Raw(bytes): &Raw) -> Result<Value, Problem> {
+    parse(bytes)
+}
+
+async fn put(
+    State(api): State<Api>,
+    uri: Uri,
+    Who(who): Who,
+    raw: Raw,
+) -> Result<Response, Problem> {
+    store(&api, &who, &uri, &body(&raw)?).await
+}
+
+async fn put_at(
+    State(api): State<Api>,
+    uri: Uri,
+    Who(who): Who,
+    NameAt(name): NameAt,
+    raw: Raw,
+) -> Result<Response, Problem> {
+    let mut job = body(&raw)?;
+    match job["name"].as_str() {
+        Some(other) if !other.is_empty() => refuse_other(&name, other)?,
+        _ => job["name"] = Value::from(name),
+    }
+    store(&api, &who, &uri, &job).await
+}
+
+/// Changes the fields that are sent, and leaves the others.
+async fn patch(
+    State(api): State<Api>,
+    uri: Uri,
+    Who(who): Who,
+    raw: Raw,
+) -> Result<Response, Problem> {
+    let sent = body(&raw)?;
+    let name = sent["name"].as_str().unwrap_or_default().to_owned();
+    let mut job = match jobs(&api)?.get(&name).await? {
+        Ok(view) => dkron::job(&view),
+        Err(JobError::Unknown(_)) => json!({}),
+        Err(error) => return Err(error.into()),
+    };
+    for (field, value) in sent.as_object().into_iter().flatten() {
+        job[field] = value.clone();
+    }
+    store(&api, &who, &uri, &job).await
+}
+
+async fn remove(
+    State(api): State<Api>,
+    uri: Uri,
+    Who(who): Who,
+    NameAt(name): NameAt,
+) -> Result<Response, Problem> {
+    let jobs = jobs(&api)?;
+    let removed = jobs.remove(&name).await?;
+    note(&who, "remove", &name, &removed);
+    Ok(answer(jobs, &uri, StatusCode::OK, &dkron::job(&removed?)))
+}
+
+async fn run(
+    State(api): State<Api>,
+    uri: Uri,
+    Who(who): Who,
+    NameAt(name): NameAt,
+) -> Result<Response, Problem> {
+    api.takes_work()?;
+    let jobs = jobs(&api)?;
+    let launched = jobs.run(&name, &who.name, false).await?;
+    note(&who, "run", &name, &launched);
+    let launch = launched?;
+    let view = jobs.get(&name).await??;
+    let mut answer = answer(jobs, &uri, StatusCode::ACCEPTED, &dkron::job(&view));
+    if let Ok(id) = HeaderValue::from_str(&format!("{launch}-1-{}", jobs.node().name)) {
+        answer.headers_mut().insert(EXECUTION, id);
+    }
+    Ok(answer)
+}
+
+async fn toggle(
+    State(api): State<Api>,
+    uri: Uri,
+    Who(who): Who,
+    NameAt(name): NameAt,
+) -> Result<Response, Problem> {
+    let jobs = jobs(&api)?;
+    let toggled = jobs.toggle(&name, None, &who.name).await?;
+    note(&who, "toggle", &name, &toggled);
+    Ok(answer(jobs, &uri, StatusCode::OK, &dkron::job(&toggled?)))
+}
+
+/// A run with its output.
+async fn shown(
+    jobs: &Jobs,
+    name: &str,
+    launch: &Launch,
+    run: usize,
+    limit: Option<usize>,
+) -> Result<Value, Problem> {
+    let output = match launch.runs.get(run) {
+        Some(run) => jobs.output(run).await?,
+        None => String::new(),
+    };
+    Ok(dkron::execution(name, launch, run, &output, limit))
+}
+
+async fn executions(
+    State(api): State<Api>,
+    uri: Uri,
+    NameAt(name): NameAt,
+) -> Result<Response, Problem> {
+    let (jobs, given) = (jobs(&api)?, given(&uri));
+    let limit = place(&given, "output_size_limit")?;
+    let mut runs: Vec<(Launch, usize)> = Vec::new();
+    for launch in jobs.history(&name, None, EXECUTIONS_MAX).await? {
+        runs.extend((0..launch.runs.len()).rev().map(|run| (launch.clone(), run)));
+    }
+    // Newest first by default; the order of the query is that of the list then.
+    let is_ascending = given.get("_order").is_some_and(|order| order.eq_ignore_ascii_case("asc"));
+    if is_ascending {
+        runs.reverse();
+    }
+    let total = runs.len();
+    let (start, end) = (place(&given, "_start")?, place(&given, "_end")?);
+    let (start, end) = (start.unwrap_or(0), end.unwrap_or(usize::MAX));
+    let mut list = Vec::new();
+    for (launch, run) in runs.iter().skip(start).take(end.saturating_sub(start)) {
+        list.push(shown(jobs, &name, launch, *run, limit).await?);
+    }
+    Ok(with_total(answer(jobs, &uri, StatusCode::OK, &Value::from(list)), total))
+}
+
+async fn execution(
+    State(api): State<Api>,
+    uri: Uri,
+    Part([name, id]): Part<2>,
+) -> Result<Response, Problem> {
+    let jobs = jobs(&api)?;
+    let unknown = || JobError::UnknownLaunch { job: name.clone(), launch: id.clone() };
+    let (launch, run) = dkron::execution_of(&id).ok_or_else(unknown)?;
+    let found = jobs.launch(&name, launch).await?;
+    if dkron::execution_id(&found, run) != id {
+        return Err(unknown().into());
+    }
+    let shown = shown(jobs, &name, &found, run, None).await?;
+    Ok(answer(jobs, &uri, StatusCode::OK, &shown))
+}
+
+async fn forget(
+    State(api): State<Api>,
+    uri: Uri,
+    Who(who): Who,
+    NameAt(name): NameAt,
+) -> Result<Response, Problem> {
+    let jobs = jobs(&api)?;
+    let forgotten = jobs.forget(&name).await?;
+    note(&who, "forget", &name, &forgotten);
+    Ok(answer(jobs, &uri, StatusCode::OK, &dkron::job(&forgotten?)))
+}
+
+async fn busy(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
+    let jobs = jobs(&api)?;
+    let mut running = Vec::new();
+    for view in jobs.list().await?? {
+        for launch in view.active {
+            for (run, row) in launch.runs.iter().enumerate().filter(|(_, r)| !r.state.is_over()) {
+                let shown = dkron::execution(&view.spec.name, &launch, run, "", None);
+                running.push((row.started_at.unwrap_or(launch.decided), shown));
+            }
+        }
+    }
+    running.sort_by_key(|(started_at, _)| *started_at);
+    let total = running.len();
+    let list: Vec<Value> = running.into_iter().map(|(_, shown)| shown).collect();
+    Ok(with_total(answer(jobs, &uri, StatusCode::OK, &Value::from(list)), total))
+}
+
+fn member(jobs: &Jobs) -> Value {
+    let node = jobs.node();
+    json!({
+        "id": node.name, "Name": node.name, "Tags": node.labels, "Status": 1,
+        "statusText": "alive",
+    })
+}
+
+async fn members(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
+    let jobs = jobs(&api)?;
+    let members = json!([member(jobs)]);
+    Ok(with_total(answer(jobs, &uri, StatusCode::OK, &members), 1))
+}
+
+async fn leader(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
+    let jobs = jobs(&api)?;
+    Ok(answer(jobs, &uri, StatusCode::OK, &member(jobs)))
+}
+
+async fn is_leader(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
+    let jobs = jobs(&api)?;
+    Ok(answer(jobs, &uri, StatusCode::OK, &json!("I am a leader")))
+}
+
+async fn paused(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
+    let jobs = jobs(&api)?;
+    let paused = jobs.paused_by().await??.is_some();
+    Ok(answer(jobs, &uri, StatusCode::OK, &json!(paused)))
+}
+
+async fn pause(State(api): State<Api>, uri: Uri, Who(who): Who) -> Result<Response, Problem> {
+    let jobs = jobs(&api)?;
+    let outcome = jobs.pause_changes(Some(&who.name)).await?;
+    note(&who, "pause", "all", &outcome);
+    outcome?;
+    Ok(answer(jobs, &uri, StatusCode::OK, &json!(true)))
+}
+
+async fn unpause(State(api): State<Api>, uri: Uri, Who(who): Who) -> Result<Response, Problem> {
+    let jobs = jobs(&api)?;
+    let outcome = jobs.pause_changes(None).await?;
+    note(&who, "unpause", "all", &outcome);
+    outcome?;
+    Ok(answer(jobs, &uri, StatusCode::OK, &json!(false)))
+}
+
+/// Makes the jobs of a backup. A form is refused before: a page of any site can send one.
+async fn restore(
+    State(api): State<Api>,
+    uri: Uri,
+    Who(who): Who,
+    Raw(bytes): Raw,
+) -> Result<Response, Problem> {
+    let jobs = jobs(&api)?;
+    let backup: Value = parse(&bytes)?;
+    let mut report = Vec::new();
+    for (spec, _) in dkron::read_backup(&backup)? {
+        let name = spec.name.clone();
+        let put = jobs.put(spec, None, &who.name).await?;
+        note(&who, "restore", &name, &put);
+        report.push(match put {
+            Ok(_) => format!("success create {name}"),
+            Err(error) => format!("fail create {name}: {error}"),
+        });
+    }
+    Ok(answer(jobs, &uri, StatusCode::OK, &json!(report)))
+}

@@ -1,0 +1,118 @@
+//! The executor `http`: one request, whose status and body are compared with what is expected.
+
+use regex_lite::Regex;
+use turnwheel_flow::{HttpRequest, Io, IoCall};
+use turnwheel_jobs::{Call, Done, Executor, Settings, Span, Verdict, Work};
+
+use crate::io::HostIo;
+
+/// Settings that the executor knows.
+const KNOWN: [&str; 8] =
+    ["method", "url", "headers", "body", "timeout", "expectCode", "expectBody", "debug"];
+
+/// Settings of Dkron that are refused, because leaving them out would change what they protect.
+const REFUSED: [&str; 4] =
+    ["tlsNoVerifyPeer", "tlsCertificateFile", "tlsCertificateKeyFile", "tlsRootCAsFile"];
+
+/// Seconds that a request may take if nothing is said, as of Dkron.
+const TIMEOUT: u64 = 30;
+
+/// Sends requests.
+#[derive(Clone, Debug)]
+pub(super) struct Requests {
+    pub(super) io: HostIo,
+}
+
+/// Settings, understood.
+struct Parsed {
+    request: HttpRequest,
+    limit: Span,
+    codes: Vec<u16>,
+    body: Option<Regex>,
+}
+
+fn parse(config: &Settings) -> Result<Parsed, String> {
+    let text = |name: &str| config.get(name).map_or("", |text| text.trim());
+    let is_on = |name: &&&str| !matches!(text(name), "" | "false");
+    if let Some(name) = REFUSED.iter().find(is_on) {
+        return Err(format!("{name}: certificates are those of the server; leave it out"));
+    }
+    let is_known = |name: &str| KNOWN.contains(&name) || REFUSED.contains(&name);
+    if let Some(name) = config.keys().find(|name| !is_known(name)) {
+        return Err(format!("{name}: http has no such setting; it has {}", KNOWN.join(", ")));
+    }
+    if text("url").is_empty() {
+        return Err("url: it is empty".to_owned());
+    }
+    if text("method").is_empty() {
+        return Err("method: it is empty: give GET or another one".to_owned());
+    }
+    let lines: Vec<String> = match text("headers") {
+        "" => Vec::new(),
+        list => serde_json::from_str(list)
+            .map_err(|error| format!("headers: a JSON list of «Name: value» is wanted: {error}"))?,
+    };
+    let mut headers = Vec::new();
+    for line in lines {
+        let (name, value) = line
+            .split_once(':')
+            .ok_or_else(|| format!("headers: «{line}» has no colon after its name"))?;
+        headers.push((name.trim().to_owned(), value.trim().to_owned()));
+    }
+    let mut codes = Vec::new();
+    for code in text("expectCode").split(',').map(str::trim).filter(|code| !code.is_empty()) {
+        let number = code.parse().ok().filter(|code| (100..600).contains(code));
+        codes.push(number.ok_or_else(|| format!("expectCode: «{code}» is no status"))?);
+    }
+    let body = match text("expectBody") {
+        "" => None,
+        pattern => Some(Regex::new(pattern).map_err(|error| format!("expectBody: {error}"))?),
+    };
+    let limit = match text("timeout") {
+        "" => Span::seconds(TIMEOUT),
+        seconds => match seconds.parse::<u64>() {
+            Ok(seconds) => Span::seconds(seconds),
+            Err(_) => seconds.parse().map_err(|problem| format!("timeout: {problem}"))?,
+        },
+    };
+    let request = HttpRequest {
+        method: text("method").to_uppercase(),
+        uri: text("url").to_owned(),
+        headers,
+        body: config.get("body").filter(|body| !body.is_empty()).map(|b| b.clone().into_bytes()),
+        follows_redirects: true,
+        digest: None,
+    };
+    Ok(Parsed { request, limit, codes, body })
+}
+
+impl Executor for Requests {
+    fn check(&self, config: &Settings) -> Result<(), String> {
+        parse(config).map(drop)
+    }
+
+    fn execute(&self, work: &Work, call: &Call<'_>) -> Verdict {
+        Verdict::Done(self.send(work, call).unwrap_or_else(|problem| Done::failure(problem, "")))
+    }
+}
+
+impl Requests {
+    fn send(&self, work: &Work, call: &Call<'_>) -> Result<Done, String> {
+        let Parsed { request, limit, codes, body } = parse(&work.config)?;
+        let limit = work.timeout.map_or(limit, |other| other.min(limit));
+        let call = IoCall::new(&work.key, call.cancelled()).limit(Some(limit.0));
+        let answer = self.io.http(&request, &call).map_err(|error| error.message)?;
+        let output = String::from_utf8_lossy(&answer.body).into_owned();
+        let is_expected = match codes.is_empty() {
+            true => answer.status == 200,
+            false => codes.contains(&answer.status),
+        };
+        Ok(if !is_expected {
+            Done::failure(format!("the status {} is not expected", answer.status), output)
+        } else if body.is_some_and(|body| !body.is_match(&output)) {
+            Done::failure("the body does not match expectBody", output)
+        } else {
+            Done::success(output)
+        })
+    }
+}
