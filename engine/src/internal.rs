@@ -29,6 +29,9 @@ pub use crate::run::row;
 pub use crate::store::change::admit;
 pub use crate::world::{Heard, Later, Plugin};
 
+/// Entity type whose states are the dead letters of a store.
+pub const LETTERS: &str = crate::store::LETTERS;
+
 /// World that may have ended.
 #[derive(Clone, Debug)]
 pub struct WeakWorld(Weak<Shared>);
@@ -48,6 +51,11 @@ impl WeakWorld {
 /// Adds the plugin of a world.
 pub fn with_plugin(builder: WorldBuilder, plugin: Arc<dyn Plugin>) -> WorldBuilder {
     builder.plugin(plugin)
+}
+
+/// Believes a clock that jumps after this time: no time is a defect, for tests that have to find it.
+pub fn with_clock_hold(builder: WorldBuilder, hold: Duration) -> WorldBuilder {
+    builder.clock_hold(hold)
 }
 
 /// Returns the action of a world.

@@ -9,9 +9,9 @@ mod runs;
 #[path = "crash/clean_ends.rs"]
 mod clean_ends;
 
-use turnwheel_testkit::{CrashPoints, CrashReport, FaultReport, Faults, Twin};
+use turnwheel_testkit::{CrashPoints, CrashReport, FaultReport, Faults, Twin, Workload};
 
-use workloads::faults::{self, Plans, Subject};
+use workloads::faults::{self, Plans, Promise, Steps, Subject};
 
 /// Points for each seed of each workload: `cargo run --example crash_points` tries all.
 const POINTS: usize = 10;
@@ -58,19 +58,49 @@ fn plans_in_files_go_on_after_all_kinds_of_trouble() {
     fault(sqlite.clone().points(5).pairs(2), sqlite.points(2).pairs(1)).assert_clean();
 }
 
-/// The minimal workload of a violation is one point, if one is enough.
-fn finds(twin: Twin, subject: Subject) {
-    let report = Faults::new().broken(twin).points(80).run(|| Plans::new(subject));
+/// Tries some points with a defect. The minimal workload of a violation is one point.
+fn finds<W: Workload>(twin: Twin, make: impl Fn() -> W) {
+    let report = Faults::new().broken(twin).points(60).run(&make);
     assert!(report.violations > 0, "{twin:?} is not found: {report}");
     let first = &report.first[0];
     assert_eq!((first.seed, first.points.len()), (1, 1), "{first}");
-    let again = Faults::new().broken(twin).once(&Plans::new(subject), 1, &first.points);
+    let again = Faults::new().broken(twin).once(&make(), 1, &first.points);
     assert_eq!(again, Err(first.problem.clone()), "its seed and its points show it again");
-    let well = Faults::new().once(&Plans::new(subject), 1, &first.points);
+    let well = Faults::new().once(&make(), 1, &first.points);
     assert_eq!(well, Ok(()), "the store that is not broken");
 }
 
 #[test]
 fn followers_in_memory_only_are_found() {
-    finds(Twin::ForgetsFollowers, Subject::Chains);
+    finds(Twin::ForgetsFollowers, || Plans::new(Subject::Chains));
+}
+
+#[test]
+fn times_in_memory_only_are_found() {
+    finds(Twin::ForgetsWakes, || Steps::new(Promise::Times));
+}
+
+#[test]
+fn plans_that_are_not_gone_on_with_are_found() {
+    finds(Twin::ForgetsBusy, || Plans::new(Subject::SubPlans));
+}
+
+#[test]
+fn lost_answers_that_are_believed_to_be_failures_are_found() {
+    finds(Twin::DeniesLostAnswers, || Plans::new(Subject::Trees));
+}
+
+#[test]
+fn commits_that_are_not_made_again_are_found() {
+    finds(Twin::SkipsFailedCommits, || Plans::new(Subject::Trees));
+}
+
+#[test]
+fn dead_letters_that_are_not_written_again_are_found() {
+    finds(Twin::DropsLetters, || Steps::new(Promise::Letters));
+}
+
+#[test]
+fn clocks_that_are_believed_at_once_are_found() {
+    finds(Twin::BelievesClock, || Steps::new(Promise::Times));
 }

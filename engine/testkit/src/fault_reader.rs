@@ -85,11 +85,13 @@ impl StoreReader for Reader {
     }
 
     fn busy(&mut self, from: Option<PlanId>, limit: usize) -> Result<Vec<PlanId>, StoreError> {
-        self.inner()?.busy(from, limit)
+        let busy = self.inner()?.busy(from, limit)?;
+        Ok(self.unless(Twin::ForgetsBusy, busy))
     }
 
     fn wakes(&mut self, until: Time, limit: usize) -> Result<Vec<(Time, PlanId)>, StoreError> {
-        self.inner()?.wakes(until, limit)
+        let wakes = self.inner()?.wakes(until, limit)?;
+        Ok(self.unless(Twin::ForgetsWakes, wakes))
     }
 
     fn by_key(&mut self, key: &str) -> Result<Option<PlanId>, StoreError> {

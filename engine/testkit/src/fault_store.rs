@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+use turnwheel_engine::internal::LETTERS;
 use turnwheel_engine::store::{
-    Append, Batch, Beat, Members, Removal, ScheduleWrite, Seq, Store, StoreKeeper, StoreReader,
-    StoreWriter, Swap, Upkeep, Verdict, WorldsWrite,
+    Append, Batch, Beat, Change, Members, Removal, ScheduleWrite, Seq, Store, StoreKeeper,
+    StoreReader, StoreWriter, Swap, Upkeep, Verdict, WorldsWrite,
 };
 use turnwheel_engine::{PlanId, StoreError};
 
@@ -57,14 +58,28 @@ pub(super) struct Script {
     observer: Option<Box<dyn Observer>>,
     injector: Option<Arc<dyn Injector>>,
     pub(super) twin: Option<Twin>,
+    /// Whether a commit has failed.
+    has_failed: bool,
 }
 
-/// A store that is broken on purpose: runs over it must find something.
+/// A store, or a world over it, that is broken on purpose: runs over it must find something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Twin {
     /// Followers of plans are in memory only: a start reads none.
     ForgetsFollowers,
+    /// Times at which plans wake are in memory only: a start reads none.
+    ForgetsWakes,
+    /// A start goes on with no plan that was under way.
+    ForgetsBusy,
+    /// A commit whose answer is lost is believed to have failed.
+    DeniesLostAnswers,
+    /// A commit that fails is believed to be made: its entries are not written again.
+    SkipsFailedCommits,
+    /// Dead letters are not written again after a commit has failed.
+    DropsLetters,
+    /// A wall clock that jumps is believed at once.
+    BelievesClock,
 }
 
 /// Operations on a store.
@@ -120,6 +135,11 @@ impl FaultStore {
     ) -> Self {
         let script = Script { injector: Some(injector), twin, ..Script::default() };
         Self { inner, script: Arc::new(Mutex::new(script)) }
+    }
+
+    /// How it is broken on purpose.
+    pub(super) fn twin(&self) -> Option<Twin> {
+        self.script.lock().twin
     }
 
     /// Fails one commit, by its number.
@@ -246,13 +266,26 @@ impl StoreWriter for Writer {
     }
 
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
-        Script::begin(&self.script, Op::Write)?;
+        let twin = self.script.lock().twin;
+        if let Err(error) = Script::begin(&self.script, Op::Write) {
+            self.script.lock().has_failed = true;
+            return match twin {
+                Some(Twin::SkipsFailedCommits) => Ok(as_if_made(self.inner.last(), batch)),
+                _ => Err(error),
+            };
+        }
+        if twin == Some(Twin::DropsLetters) && self.script.lock().has_failed {
+            return self.without_letters(batch);
+        }
         self.watched(Some(batch), |inner| inner.commit(batch), |verdicts| verdicts.as_slice())
     }
 
     fn written_after(&mut self, place: Seq) -> Result<Vec<(Seq, PlanId, Seq)>, StoreError> {
         Script::begin(&self.script, Op::Read)?;
-        self.inner.written_after(place)
+        match self.script.lock().twin {
+            Some(Twin::DeniesLostAnswers) => Ok(Vec::new()),
+            _ => self.inner.written_after(place),
+        }
     }
 
     fn written(&mut self, entries: &[&Append], place: Seq) -> Result<Vec<Option<Seq>>, StoreError> {
@@ -289,7 +322,43 @@ impl Members for Heartbeats {
     }
 }
 
+/// The outcome of a commit that was not made.
+fn as_if_made(last: Seq, batch: &Batch<'_>) -> Vec<Verdict> {
+    let appends = (last + 1..).zip(batch.appends).map(|(seq, _)| Verdict::Written(seq));
+    appends.chain(batch.changes.iter().map(change_as_if_made)).collect()
+}
+
+fn change_as_if_made(change: &Change) -> Verdict {
+    match change.parts().1 {
+        Change::State { expected, .. } => Verdict::Changed(expected + 1),
+        _ => Verdict::Changed(1),
+    }
+}
+
 impl Writer {
+    /// Commits a batch as if it had no dead letters.
+    fn without_letters(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
+        let is_letter =
+            |change: &Change| matches!(change, Change::State { entity, .. } if *entity == LETTERS);
+        let changes: Vec<Change> =
+            batch.changes.iter().filter(|it| !is_letter(it)).cloned().collect();
+        let rest = Batch {
+            appends: batch.appends,
+            changes: &changes,
+            rows: batch.rows,
+            projected: batch.projected,
+        };
+        let made =
+            self.watched(Some(&rest), |inner| inner.commit(&rest), |verdicts| verdicts.as_slice())?;
+        let (appends, made) = made.split_at(batch.appends.len());
+        let mut made = made.iter().cloned();
+        let changes = batch.changes.iter().map(|change| match is_letter(change) {
+            true => change_as_if_made(change),
+            false => made.next().expect("each change has an outcome"),
+        });
+        Ok(appends.iter().cloned().chain(changes).collect())
+    }
+
     /// Writes, and lets the observer look at it.
     fn watched<T>(
         &mut self,

@@ -1,10 +1,13 @@
 //! The worlds of a workload, over one store.
 
+use std::time::Duration;
+
 use turnwheel_engine::connect::Local;
+use turnwheel_engine::internal::with_clock_hold;
 use turnwheel_engine::{BuildError, SharedStore, World};
 use turnwheel_runtime::Group;
 
-use crate::fault_store::FaultStore;
+use crate::fault_store::{FaultStore, Twin};
 use crate::workload::Workload;
 
 /// What is added to the seed of a world for the one after it: ids must not come again.
@@ -19,7 +22,10 @@ pub(super) async fn open<W: Workload>(
 ) -> Result<Vec<World>, BuildError> {
     let count = workload.worlds();
     if count == 1 {
-        let builder = World::builder().group(plans).io_group(journal).seed(seed);
+        let mut builder = World::builder().group(plans).io_group(journal).seed(seed);
+        if store.twin() == Some(Twin::BelievesClock) {
+            builder = with_clock_hold(builder, Duration::ZERO);
+        }
         return Ok(vec![workload.world(builder).open(store.clone()).await?]);
     }
     let shared = SharedStore::open_in(store.clone(), journal, Local::new())?;

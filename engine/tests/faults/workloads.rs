@@ -16,7 +16,7 @@ use turnwheel_testkit::Workload;
 use flows::{Listening, Looping, Scheduled};
 use neighbours::Neighbours;
 pub(crate) use plans::{Plans, Subject};
-use steps::{Promise, Steps};
+pub(crate) use steps::{Promise, Steps};
 
 /// What is done with each workload.
 pub(crate) trait Each {
