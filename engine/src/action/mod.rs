@@ -59,7 +59,7 @@ pub use phases::{
     Finalizes, FinalizesAsync, Phases, Polls, PollsAsync, PollsTogether, Reverts, RevertsAsync,
     Runs, RunsAsync,
 };
-pub(crate) use policy::{crashes, interrupted, silent, timed_out, CRASHES};
+pub(crate) use policy::{crashes, interrupted, silent, timed_out, CRASHES, TIMED_OUT};
 pub use policy::{Cause, OnInterrupt, Rescue, RetryPolicy};
 pub use poll::{Poll, Polled, Polling, PollingAsync};
 pub(crate) use present::{show, show_one};
@@ -207,7 +207,8 @@ pub trait Action: Sized + Send + Sync + 'static {
     }
 
     /// Time limit of an attempt of its run step, waiting included; after it the attempt has failed.
-    /// None by default.
+    /// None by default. Time-outs count until the step has ended well or the plan is resumed, also if
+    /// each attempt begins with calls that suspend.
     fn limit(&self) -> Option<Duration> {
         None
     }

@@ -157,8 +157,11 @@ pub enum Cause {
 
 /// The error of a step that took too long.
 pub(crate) fn timed_out(limit: Duration) -> ActionError {
-    ActionError::new("timed_out", format!("the step was not done within {limit:?}"))
+    ActionError::new(TIMED_OUT, format!("the step was not done within {limit:?}"))
 }
+
+/// The kind of the error of a step that was not done within its limit.
+pub(crate) const TIMED_OUT: &str = "timed_out";
 
 /// The error of a step that was interrupted and must not run again.
 pub(crate) fn interrupted() -> ActionError {

@@ -1,12 +1,13 @@
 //! Effect of calls of a step's code on the plan, as part of [`Plan::apply`].
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::apply::Inconsistent;
 use super::record::End;
 use super::state::StepState;
 use super::Plan;
-use crate::action::Cause;
+use crate::action::{Cause, TIMED_OUT};
 use crate::error::ActionError;
 use crate::id::StepId;
 use crate::payload::Payload;
@@ -88,6 +89,7 @@ impl Plan {
             self.reverted(id, at, end);
             return Ok(());
         }
+        count_timeout(&mut self.timeouts, id, end);
         step.error = None;
         step.was_called |= !matches!(end, End::NotCalled(_)) && !step.is_queued;
         let state = match end {
@@ -124,9 +126,8 @@ impl Plan {
             step.ended_at = Some(at);
             self.keep_or_leave(id, state);
         }
-        let step = &mut self.steps[id.index()];
-        let action = step.action;
         if let Some(output) = output {
+            let action = self.steps[id.index()].action;
             self.actions[action.index()].output = output.clone();
         }
         if let Some(beat) = &mut self.steps[id.index()].beat {
@@ -248,5 +249,16 @@ impl Plan {
         self.set_alarm(id);
         self.note(at, format!("step {id} was interrupted"));
         Ok(())
+    }
+}
+
+/// Counts an attempt that was not done within its limit; the count begins anew with a success.
+fn count_timeout(timeouts: &mut BTreeMap<StepId, u32>, id: StepId, end: &End) {
+    match end {
+        End::Success => drop(timeouts.remove(&id)),
+        End::Failed(error) | End::Retry { error, .. } if error.kind == TIMED_OUT => {
+            *timeouts.entry(id).or_default() += 1;
+        }
+        _ => {}
     }
 }

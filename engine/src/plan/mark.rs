@@ -66,6 +66,7 @@ impl Plan {
                 // Its work is done once more: by new plans.
                 self.children.forget_asked(*id);
             }
+            self.timeouts.remove(id);
             let step = self.known(*id)?;
             step.state = StepState::Pending;
             step.error = None;

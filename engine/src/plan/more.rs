@@ -8,7 +8,8 @@ use super::Plan;
 impl Plan {
     /// Data that older snapshots do not have, in the order in which versions have added it.
     pub(crate) fn more(&self) -> impl Serialize + '_ {
-        (&self.children.asked, &self.timer_names, &self.promises, &self.outbox, self.last_sent)
+        let asked = (&self.children.asked, &self.timer_names, &self.promises);
+        (asked, &self.outbox, self.last_sent, &self.timeouts)
     }
 
     /// Takes it from the bytes behind the plan; what is not there is empty.
@@ -21,6 +22,7 @@ impl Plan {
         self.promises = next(&mut bytes).unwrap_or_default();
         self.outbox = next(&mut bytes).unwrap_or_default();
         self.last_sent = next(&mut bytes).unwrap_or_default();
+        self.timeouts = next(&mut bytes).unwrap_or_default();
     }
 }
 
@@ -57,12 +59,15 @@ mod tests {
             trace: None,
         };
         let records = [Record::Created(Box::new(created))];
-        let plan = Plan::replay(id, records).expect("it begins");
+        let mut plan = Plan::replay(id, records).expect("it begins");
         let (whole, plain) = (encode_plan(&plan), postcard::to_stdvec(&plan).expect("it is plain"));
         let more = postcard::to_stdvec(&plan.more()).expect("it is plain");
         assert_eq!(whole.len(), 5 + plain.len() + more.len());
         let mut old = decode_plan(id, &whole).expect("it is whole");
         old.take_more(&[]);
         assert_eq!(encode_plan(&old), whole);
+        plan.timeouts.insert(crate::id::StepId(3), 2);
+        let read = decode_plan(id, &encode_plan(&plan)).expect("it is whole");
+        assert_eq!(read.timeouts, plan.timeouts);
     }
 }

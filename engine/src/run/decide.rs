@@ -1,6 +1,8 @@
 //! Decisions: the records and calls that follow from an event of a plan. No side effects.
 
-use crate::action::{timed_out, AnyAction, Cause, Next, Registry, RetryPolicy, Returned, Wishes};
+use crate::action::{
+    timed_out, AnyAction, Cause, Next, Registry, RetryPolicy, Returned, Wishes, TIMED_OUT,
+};
 use crate::error::ActionError;
 use crate::id::{PlanId, StepId};
 use crate::journal::Locks;
@@ -226,7 +228,10 @@ impl Decisions<'_> {
         });
         if let Some(policy) = policy.filter(|policy| policy.retries(&error)) {
             let seed = self.now.0 ^ u64::from(id.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            if let Some(pause) = policy.pause(step.failures + 1, seed) {
+            // A call that suspends is a success, so each attempt may begin with one.
+            let timeouts = self.plan.timeouts.get(&id).filter(|_| error.kind == TIMED_OUT);
+            let failures = step.failures.max(timeouts.copied().unwrap_or(0));
+            if let Some(pause) = policy.pause(failures + 1, seed) {
                 return End::Retry { error, at: self.now.after(pause) };
             }
         }

@@ -270,3 +270,71 @@ fn names_that_are_too_long_are_refused_where_they_are_given() {
     let refused = theatre.done(theatre.world.schedules().put(schedule)).expect_err("too long");
     assert!(refused.to_string().contains("201 bytes"), "{refused}");
 }
+
+/// The part suspends in each call, and sends itself an event after half a minute if told to.
+fn limited(polls: bool) -> Theatre {
+    let change = |play: &mut Play| (play.attempts, play.limit) = (3, Some(Duration::from_secs(60)));
+    let theatre = Theatre::with(change, |builder| builder);
+    theatre.script.on("ann", move |step| {
+        if polls {
+            step.event_after(Duration::from_secs(25), &1)?;
+        }
+        Ok(Next::suspend("its end"))
+    });
+    theatre
+}
+
+#[test]
+fn step_that_suspends_and_times_out_in_each_attempt_fails_after_its_attempts() {
+    for polls in [false, true] {
+        let theatre = limited(polls);
+        let plan = theatre.perform("ann");
+        theatre.sim.advance(Duration::from_secs(190));
+        assert_eq!(theatre.settle(&plan).state, PlanState::Running, "the third attempt");
+        theatre.sim.advance(Duration::from_secs(20));
+        let view = theatre.settle(&plan);
+        let step = view.step(step_of(&view, "ann"));
+        assert_eq!((view.state, step.attempt), (PlanState::Paused, 3));
+        assert_eq!(step.error.as_ref().map(|error| error.kind.as_str()), Some("timed_out"));
+        // A person begins the count anew.
+        theatre.done(plan.resume("eva")).expect("it is paused");
+        theatre.sim.advance(Duration::from_secs(190));
+        assert_eq!(theatre.settle(&plan).state, PlanState::Running, "the third attempt again");
+        theatre.sim.advance(Duration::from_secs(20));
+        assert_eq!(theatre.settle(&plan).state, PlanState::Paused);
+    }
+}
+
+#[test]
+fn time_outs_count_on_in_the_next_process() {
+    let theatre = limited(false);
+    let plan = theatre.perform("ann").id();
+    // It has left memory: the next world reads it from its snapshot.
+    theatre.sim.advance(Duration::from_secs(100));
+    theatre.sim.run_until_idle();
+    let change = |play: &mut Play| (play.attempts, play.limit) = (3, Some(Duration::from_secs(60)));
+    let theatre = theatre.crash_with(change, |builder| builder);
+    theatre.sim.advance(Duration::from_secs(110));
+    let view = theatre.settle(&theatre.world.plan(plan));
+    assert_eq!((view.state, view.step(step_of(&view, "ann")).attempt), (PlanState::Paused, 3));
+}
+
+#[test]
+fn step_without_a_limit_may_suspend_again_and_again() {
+    let theatre = Theatre::with(|play| play.attempts = 2, |builder| builder);
+    let mut is_to_fail = false;
+    theatre.script.on("ann", move |step| {
+        is_to_fail = !is_to_fail && step.has_event();
+        if is_to_fail {
+            return Err(error("again"));
+        }
+        step.event_after(Duration::from_secs(25), &1)?;
+        Ok(Next::suspend("its end"))
+    });
+    let plan = theatre.perform("ann");
+    theatre.sim.advance(Duration::from_secs(3_600));
+    // Each of its events is refused once.
+    let view = theatre.settle(&plan);
+    assert_eq!(view.state, PlanState::Running);
+    assert!(view.step(step_of(&view, "ann")).attempt > 50);
+}
