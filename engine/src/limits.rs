@@ -335,7 +335,13 @@ pub const CLOCK_CHECK: Duration = Duration::from_secs(60);
 
 /// Time for which plans count on after a jump of the wall clock as if it had not happened: a clock
 /// that is wrong for a moment changes no limit and no timer.
-pub const CLOCK_HOLD: Duration = CLOCK_CHECK;
+pub const CLOCK_HOLD: Duration = Duration::from_secs(60);
+
+/// Interval of clock reads while a jump of the wall clock is not followed.
+pub const CLOCK_LOOK: Duration = Duration::from_secs(5);
+
+/// Due times that a world remembers while the clock is in doubt, so that they keep to elapsed time.
+pub const CLOCK_DUES_MAX: usize = 1_000_000;
 
 /// A change of the wall clock that is more than this is a jump.
 pub const CLOCK_STEP: Duration = Duration::from_secs(1);

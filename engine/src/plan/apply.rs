@@ -54,6 +54,7 @@ impl Plan {
             last_order: 0,
             delayed: None,
             hooks_due: HooksDue::default(),
+            timeouts: BTreeMap::new(),
             children: Children::default(),
             run_number: 1,
             continues: None,
@@ -257,6 +258,7 @@ impl Plan {
                 self.chunk_bytes += (kind.len() + data.as_str().len()) as u64;
             }
             Record::ChunksDropped { .. } => self.chunks = 0,
+            Record::Retimed { at, by, dues } => self.retimed(*at, *by, dues),
             Record::Labelled { at, set, removed, by } => {
                 self.labels.extend(set.iter().cloned());
                 removed.iter().for_each(|name| drop(self.labels.remove(name)));
@@ -377,6 +379,7 @@ impl Plan {
         self.note(at, format!("{}: {why}", state.name()));
         if state == PlanState::Running {
             self.cancel = None;
+            self.timeouts.clear();
             for step in &mut self.steps {
                 (step.is_rescued, step.failures, step.is_ending) = (false, 0, false);
                 step.beat.iter_mut().for_each(|beat| beat.missed = 0);

@@ -30,6 +30,7 @@ mod promises;
 mod queued;
 mod record;
 mod reference;
+mod retimed;
 mod revert;
 mod seen;
 mod state;
@@ -142,6 +143,10 @@ pub struct Plan {
     /// The input of the next run, if a step has asked for one.
     pub(crate) continues: Option<Payload>,
     pub(crate) hooks_due: HooksDue,
+    /// How often steps were not done within their limits, since they ended well or the plan was
+    /// resumed.
+    #[serde(skip)]
+    pub(crate) timeouts: BTreeMap<StepId, u32>,
     #[serde(skip)]
     graph: Graph,
     #[serde(skip)]

@@ -384,6 +384,15 @@ pub enum Record {
         /// The plans with their keys.
         plans: Vec<(PlanId, Option<String>)>,
     },
+    /// The clock was set while these times were counted from it.
+    Retimed {
+        /// When that was known here.
+        at: Time,
+        /// By how many microseconds they move.
+        by: i64,
+        /// The due times as they were.
+        dues: Vec<Time>,
+    },
 }
 
 /// The begin of a plan.

@@ -344,14 +344,18 @@ impl PlanActor {
     }
 
     pub(super) fn decisions(&mut self) -> Option<Decisions<'_>> {
-        let now = self.world.now();
+        let plan = self.plan.as_mut()?;
+        let (now, clock) = (self.world.now(), self.world.clock());
         let is_rescuing = self.world.is_rescuing();
         let (records, effects) = (&mut self.records, &mut self.effects);
         let registry = self.world.registry();
-        let plan = self.plan.as_mut()?;
         let locks = &**self.world.journal().locks();
-        let alive_since = self.world.began();
-        Some(Decisions { plan, now, alive_since, registry, is_rescuing, locks, records, effects })
+        // Nobody could give signs of life before: there was no world, or the machine slept.
+        let alive_since = self.world.began().max(clock.followed());
+        let mut decisions =
+            Decisions { plan, now, alive_since, registry, is_rescuing, locks, records, effects };
+        decisions.move_dues(clock.take_moves(self.id));
+        Some(decisions)
     }
 
     /// Leaves a message to the next activation. This one is ending: its decisions would become
@@ -402,6 +406,7 @@ impl PlanActor {
 
     /// Hands to the journal what was decided, one entry at a time, and says how long to stay.
     pub(super) fn settle(&mut self, cx: &mut Context<'_, Self>) {
+        self.note_times();
         if self.under_way.is_none() {
             self.take_chunks();
             self.take_page();

@@ -71,6 +71,7 @@ mod quarantine;
 mod queue;
 mod refusal;
 mod rescue;
+mod retimed;
 mod row;
 mod sends;
 mod timers;

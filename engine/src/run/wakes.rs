@@ -8,7 +8,7 @@ use turnwheel_runtime::{Completer, Context, Group, Mailbox, SpawnError, Task, Ti
 
 use super::{PlanKey, Wake};
 use crate::id::PlanId;
-use crate::limits::CLOCK_CHECK;
+use crate::limits::{CLOCK_CHECK, CLOCK_LOOK};
 use crate::time::Time;
 use crate::world::Shared;
 
@@ -30,12 +30,14 @@ struct Calendar {
     days: BTreeSet<(Time, PlanId)>,
     times: HashMap<PlanId, Time>,
     armed: Option<(Time, Timer)>,
+    /// Whether it looks at the clock again soon, because that is off.
+    looks_again: bool,
 }
 
 impl Wakes {
     pub(crate) fn start(world: Weak<Shared>, group: &Group) -> Result<Self, String> {
-        let calendar =
-            Calendar { world, days: BTreeSet::new(), times: HashMap::new(), armed: None };
+        let (days, times) = (BTreeSet::new(), HashMap::new());
+        let calendar = Calendar { world, days, times, armed: None, looks_again: false };
         let task = group
             .task(calendar)
             .name("plan-wakes")
@@ -55,6 +57,14 @@ impl Wakes {
 }
 
 impl Wakes {
+    /// Looks at the clock, and again as long as that is off; wakes plans whose times have moved.
+    pub(crate) fn look_at_clock(&self) {
+        if let Err(error) = self.task.submit(Calendar::look_at_clock) {
+            // Plans look at the clock with each of their timers.
+            tracing::warn!(kind = %error.kind, "a jump of the clock is watched less closely");
+        }
+    }
+
     /// Answers in the threads that run plans.
     pub(crate) fn pong(&self, reply: Completer<()>) {
         let heard = self.task.submit(move |_, _| {
@@ -92,6 +102,26 @@ impl Calendar {
         match cx.after(delay, |calendar: &mut Self, cx| calendar.fire(cx)) {
             Ok(timer) => self.armed = Some((at, timer)),
             Err(error) => tracing::error!(%error, "plans that sleep cannot be woken"),
+        }
+    }
+
+    fn look_at_clock(&mut self, cx: &mut Context<'_, Self>) {
+        let Some(world) = self.world.upgrade() else { return };
+        // The clock notices what has become of the jump.
+        let _of_plans = world.now();
+        for plan in world.clock().take_to_wake() {
+            self.set(plan, Time::default(), cx);
+        }
+        if self.looks_again || !world.clock().is_off() {
+            return;
+        }
+        let again = cx.after(CLOCK_LOOK, |calendar: &mut Self, cx| {
+            calendar.looks_again = false;
+            calendar.look_at_clock(cx);
+        });
+        match again {
+            Ok(_) => self.looks_again = true,
+            Err(error) => tracing::warn!(%error, "a jump of the clock is watched less closely"),
         }
     }
 

@@ -17,7 +17,7 @@ use super::{Callers, Ids, Meta, Opening, Plugin, Queue, Retention, Shared, Watch
 use crate::action::{Action, Batches, Registry};
 use crate::connect::{Desk, Local};
 use crate::error::{unanswered, BuildError, TextTooLong};
-use crate::limits::{META_BYTES_MAX, NAME_BYTES_MAX, PLANS_IN_MEMORY};
+use crate::limits::{CLOCK_HOLD, META_BYTES_MAX, NAME_BYTES_MAX, PLANS_IN_MEMORY};
 use crate::run::{Queues, Wakes};
 use crate::schedule::Timetable;
 use crate::store::{Codec, CodedStore, Slots, Store, WorldKind, WorldRow};
@@ -45,6 +45,7 @@ pub struct WorldBuilder {
     meta: Vec<(String, String)>,
     pub(super) retention: Option<Retention>,
     plugin: Option<Arc<dyn Plugin>>,
+    clock_hold: Option<Duration>,
 }
 
 impl WorldBuilder {
@@ -59,6 +60,12 @@ impl WorldBuilder {
     /// Adds the part of the world that has a crate of its own.
     pub(crate) fn plugin(mut self, plugin: Arc<dyn Plugin>) -> Self {
         self.plugin = Some(plugin);
+        self
+    }
+
+    /// Believes a clock that jumps after this time, instead of [`CLOCK_HOLD`].
+    pub(crate) fn clock_hold(mut self, hold: Duration) -> Self {
+        self.clock_hold = Some(hold);
         self
     }
 
@@ -276,7 +283,7 @@ impl WorldBuilder {
         let shared = Arc::new(Shared {
             registry: Arc::new(self.registry),
             plugin: self.plugin,
-            clock: Clock::new(&cpu),
+            clock: Clock::new(&cpu, self.clock_hold.unwrap_or(CLOCK_HOLD)),
             group: cpu.clone(),
             began: cpu.wall().into(),
             epoch,
@@ -308,6 +315,10 @@ impl WorldBuilder {
         });
         let wakes = Wakes::start(Arc::downgrade(&shared), &cpu).map_err(BuildError::Threads)?;
         shared.wakes.set(wakes).expect("a world is made once");
+        let looks = Arc::downgrade(&shared);
+        shared.clock.on_jump(move || {
+            looks.upgrade().iter().for_each(|shared| shared.wakes().look_at_clock());
+        });
         let timetable = Timetable::start(Arc::downgrade(&shared), &cpu);
         let timetable = timetable.map_err(BuildError::Threads)?;
         shared.timetable.set(timetable).expect("a world is made once");

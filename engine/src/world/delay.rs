@@ -98,6 +98,14 @@ impl Delay {
         let end = self.window.map(|window| start.unwrap_or(now).after(window));
         (start, self.before.or(end))
     }
+
+    /// Those of its times that count from this time, and are no dates.
+    fn counted(&self, now: Time) -> Vec<Time> {
+        let (start, end) = self.times(now);
+        let start = start.filter(|_| matches!(self.start, Start::In(_)));
+        let is_date = matches!(self.start, Start::At(_)) || self.before.is_some();
+        start.into_iter().chain(end.filter(|_| !is_date)).collect()
+    }
 }
 
 impl Delay {
@@ -162,14 +170,16 @@ impl World {
         if let Err(error) = options.say(&mut created) {
             return Triggering::refused(error);
         }
+        let counted = delay.counted(created.at);
         let delayed = delay.record(&created);
         let keyed = options.keyed(&created);
-        self.later(options.plan_id(), options.own_priority(), created, delayed).comparing(keyed)
+        let given = options.plan_id();
+        self.later(given, options.own_priority(), created, delayed, counted).comparing(keyed)
     }
 
     /// Begins a plan that is planned later, as its second record says.
     pub(crate) fn begin_later(&self, created: Created, delayed: Record) -> Triggering {
-        self.later(None, None, created, delayed).comparing(None)
+        self.later(None, None, created, delayed, Vec::new()).comparing(None)
     }
 
     fn later(
@@ -178,6 +188,7 @@ impl World {
         priority: Option<i32>,
         created: Created,
         delayed: Record,
+        counted: Vec<Time>,
     ) -> Triggering {
         let shared = &self.shared;
         if let Some(plan) = given.filter(|plan| !shared.owns(*plan)) {
@@ -191,6 +202,7 @@ impl World {
             }
             _ => {
                 let id = given.unwrap_or_else(|| shared.ids.next(created.at));
+                shared.clock.timed(id, counted);
                 self.delay_here(id, given.is_some(), created, delayed)
             }
         }

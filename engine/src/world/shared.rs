@@ -242,6 +242,11 @@ impl Shared {
         self.clock.now()
     }
 
+    /// The clock of plans.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
     /// The time of the wall clock as it is, for work that notices jumps itself.
     pub(crate) fn wall(&self) -> Time {
         self.clock.wall()

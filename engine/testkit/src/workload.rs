@@ -124,6 +124,7 @@ pub struct Client {
     worlds: Vec<World>,
     group: Group,
     acks: Arc<Mutex<Vec<Ack>>>,
+    was_in_doubt: bool,
 }
 
 /// Something that the world has said to its client, and has to stand by.
@@ -157,7 +158,18 @@ impl fmt::Debug for Client {
 impl Client {
     pub(super) fn new(worlds: Vec<World>, group: Group, acks: Arc<Mutex<Vec<Ack>>>) -> Self {
         let world = worlds.first().expect("a run has a world").clone();
-        Self { world, worlds, group, acks }
+        Self { world, worlds, group, acks, was_in_doubt: false }
+    }
+
+    /// The same, after lives of which one may have ended with a wrong clock.
+    pub(super) fn after_doubt(self, was_in_doubt: bool) -> Self {
+        Self { was_in_doubt, ..self }
+    }
+
+    /// Whether an earlier life has ended while its clock was wrong, or within the two minutes after
+    /// that: due times that it has stored may be wrong by as much.
+    pub fn was_left_in_doubt(&self) -> bool {
+        self.was_in_doubt
     }
 
     /// The world. What it acknowledges without the client is not checked by itself.

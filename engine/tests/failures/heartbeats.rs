@@ -266,3 +266,26 @@ fn an_action_that_declares_nothing_may_be_silent_and_its_details_are_kept() {
     assert_eq!(step.beat.as_ref().unwrap().details.as_ref().unwrap().as_str(), "7");
     drop(hung);
 }
+
+#[test]
+fn nobody_is_blamed_for_the_time_in_which_the_machine_slept() {
+    let work = Work::default();
+    work.now(Say::Suspend);
+    let (theatre, plan) = started(&work);
+    let step = theatre.settle(&plan).run_step::<Work>().unwrap().id;
+    let beat = || theatre.world.heartbeat(plan.id(), step, 1, &1);
+    for _ in 0..4 {
+        theatre.sim.advance(seconds(30));
+        theatre.done(beat()).unwrap();
+    }
+    theatre.sim.set_wall(theatre.sim.wall() + seconds(3_600));
+    for _ in 0..4 {
+        theatre.sim.advance(seconds(30));
+        theatre.done(beat()).unwrap();
+    }
+    let view = theatre.settle(&plan);
+    let step = view.run_step::<Work>().unwrap();
+    assert_eq!((step.state, step.attempt), (StepState::Suspended, 1));
+    theatre.sim.advance(seconds(121));
+    assert!(theatre.settle(&plan).run_step::<Work>().unwrap().attempt > 1, "it is silent now");
+}

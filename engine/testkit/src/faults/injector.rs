@@ -21,6 +21,9 @@ const SLOW: Duration = Duration::from_secs(5);
 const OFF: Duration = Duration::from_secs(3_600);
 const OFF_FOR: Duration = Duration::from_secs(4);
 
+/// How long a world needs at most to follow a clock, once that is wrong or right.
+const DOUBT: Duration = Duration::from_secs(120);
+
 /// Why a life is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
@@ -52,6 +55,8 @@ struct State {
     loses_answer: bool,
     /// When the clock is set right, and by how much.
     clock_off: Option<(u64, Trouble)>,
+    /// Until when a world may not have followed the clock.
+    doubt: u64,
 }
 
 fn failed(text: &str) -> StoreError {
@@ -70,6 +75,7 @@ impl Injector {
             fails: None,
             loses_answer: false,
             clock_off: None,
+            doubt: 0,
         }))
     }
 
@@ -78,7 +84,13 @@ impl Injector {
         let mut state = self.0.lock();
         (state.clock, state.stop, state.waker) = (clock, None, None);
         (state.is_dead, state.fails, state.loses_answer) = (false, None, false);
-        state.clock_off = None;
+        (state.clock_off, state.doubt) = (None, 0);
+    }
+
+    /// Whether the life may end with due times by a wrong clock.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        let state = self.0.lock();
+        state.doubt > state.clock.now_ns()
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -185,7 +197,7 @@ impl State {
             Trouble::Shutdown => self.end(Stop::Shutdown),
             Trouble::TakenOver => self.end(Stop::TakenOver),
             Trouble::ClockBack | Trouble::ClockForth if self.clock_off.is_none() => {
-                self.clock_off = Some((until(OFF_FOR), trouble));
+                (self.clock_off, self.doubt) = (Some((until(OFF_FOR), trouble)), until(DOUBT));
                 self.move_wall(trouble == Trouble::ClockForth);
             }
             Trouble::ClockBack | Trouble::ClockForth => {}

@@ -69,6 +69,8 @@ struct Run<'a, W> {
     injector: Arc<Injector>,
     store: FaultStore,
     acks: Arc<Mutex<Vec<Ack>>>,
+    /// Whether a life has ended with a wrong clock.
+    was_in_doubt: bool,
 }
 
 /// One life of it.
@@ -93,10 +95,12 @@ pub(super) fn judge<W: Workload>(
     let mut life = Life::new(seed, wall, workload.patience());
     let injector = Arc::new(Injector::new(points, life.sim.clock()));
     let faulty = FaultStore::injected(Arc::clone(&store), Arc::clone(&injector) as _, twin);
-    let run = Run { workload, injector, store: faulty, acks: Arc::default() };
+    let acks = Arc::default();
+    let mut run = Run { workload, injector, store: faulty, acks, was_in_doubt: false };
     let worlds = loop {
         let (end, worlds) = run.live(&life)?;
         let End::Stopped(stop) = end else { break worlds };
+        run.was_in_doubt |= run.injector.is_in_doubt();
         // A clock that is off is set right while nobody is there.
         let wall = run.injector.right_wall() + DOWN;
         let next = Life::new(life.seed.wrapping_add(NEXT_LIFE), wall, workload.patience());
@@ -176,6 +180,7 @@ impl<W: Workload> Run<'_, W> {
     /// that is done; or why the life is to end before.
     fn through(&self, life: &Life, worlds: &[World]) -> Result<Option<Stop>, String> {
         let client = Client::new(worlds.to_vec(), life.plans.clone(), Arc::clone(&self.acks));
+        let client = client.after_doubt(self.was_in_doubt);
         // The client may have ended the others.
         let world = worlds.last().expect("a life has a world");
         let limit = life.sim.now() + life.limit;
