@@ -82,7 +82,7 @@ fn times_in_memory_only_are_found() {
 
 #[test]
 fn plans_that_are_not_gone_on_with_are_found() {
-    finds(Twin::ForgetsBusy, || Plans::new(Subject::SubPlans));
+    finds(Twin::ForgetsBusy, || Steps::new(Promise::Times));
 }
 
 #[test]

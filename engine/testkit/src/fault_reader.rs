@@ -68,11 +68,13 @@ impl StoreReader for Reader {
     }
 
     fn behind(&mut self) -> Result<Vec<(PlanId, Seq)>, StoreError> {
-        self.inner()?.behind()
+        let behind = self.inner()?.behind()?;
+        Ok(self.unless(Twin::ForgetsBusy, behind))
     }
 
     fn behind_in(&mut self, slots: &Slots) -> Result<Vec<(PlanId, Seq)>, StoreError> {
-        self.inner()?.behind_in(slots)
+        let behind = self.inner()?.behind_in(slots)?;
+        Ok(self.unless(Twin::ForgetsBusy, behind))
     }
 
     fn wakes_in(
@@ -81,7 +83,8 @@ impl StoreReader for Reader {
         until: Time,
         limit: usize,
     ) -> Result<Vec<(Time, PlanId)>, StoreError> {
-        self.inner()?.wakes_in(slots, until, limit)
+        let wakes = self.inner()?.wakes_in(slots, until, limit)?;
+        Ok(self.unless(Twin::ForgetsWakes, wakes))
     }
 
     fn busy(&mut self, from: Option<PlanId>, limit: usize) -> Result<Vec<PlanId>, StoreError> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use turnwheel_engine::store::Store;
+use turnwheel_engine::store::{Filter, Store};
 use turnwheel_engine::{
     Action, ActionError, Cause, Codec, CodedStore, Delay, Next, OnInterrupt, Plan, PlanId,
     PlanResult, PlanState, PlanView, Rescue, RetryPolicy, RunAsync, RunsAsync, StepContext, StepId,
@@ -397,7 +397,23 @@ impl Steps {
     }
 }
 
+/// In a later life: plans go on by themselves, although nobody looks at them.
+async fn ended_unattended(client: &Client) -> Result<(), String> {
+    let list = || async { client.world().list(Filter::default()).await };
+    if client.insist(list).await?.is_empty() {
+        return Ok(());
+    }
+    client.pause(2 * TIME + LATE_MAX).await;
+    let rows = client.insist(list).await?;
+    let open = rows.iter().find(|row| row.state != PlanState::Stopped);
+    match open.filter(|_| !client.was_left_in_doubt()) {
+        Some(row) => Err(format!("{} waits for somebody who looks: {}", row.id, row.waits_for)),
+        None => Ok(()),
+    }
+}
+
 async fn times(client: &Client) -> Result<(), String> {
+    ended_unattended(client).await?;
     let begun = client.now();
     let timer = client.trigger::<Single>("timer", true).await?;
     let delayed = client.delay::<Single>("delayed", Delay::by(TIME), true).await?;

@@ -65,7 +65,7 @@ impl Faults {
         self
     }
 
-    /// At most so many points alone for each seed, spread evenly over all of them.
+    /// At most so many points alone for each seed, chosen by the seed.
     pub fn points(mut self, points: usize) -> Self {
         self.points = points;
         self
@@ -84,7 +84,8 @@ impl Faults {
         self
     }
 
-    /// Takes a store that is broken on purpose: the runs have to find it.
+    /// Takes a store that is broken on purpose: the runs have to find it, and end with the first
+    /// violation.
     pub fn broken(mut self, twin: Twin) -> Self {
         self.twin = Some(twin);
         self
@@ -145,19 +146,30 @@ impl<W: Workload, F: Fn() -> W> Runs<'_, F> {
             Ok(counts) => counts,
             Err(problem) => return self.wrong(Vec::new(), problem),
         };
-        let all = point::all(&counts);
-        let step = all.len().div_ceil(points.max(1)).max(1);
-        // Another begin for each seed, so that together they try more.
-        let skip = self.seed as usize % step;
-        for point in all.iter().skip(skip).step_by(step) {
-            self.one(vec![*point]);
-        }
+        let mut all = point::all(&counts);
         let mut chance = self.seed;
+        if points < all.len() {
+            // Not each one in so many: those could all be of the same kinds.
+            for place in 0..points {
+                let other = place + (next(&mut chance) % (all.len() - place) as u64) as usize;
+                all.swap(place, other);
+            }
+        }
+        for point in all.iter().take(points) {
+            self.one(vec![*point]);
+            if self.has_found_defect() {
+                return;
+            }
+        }
         for _ in 0..pairs {
             let mut pick = || all[(next(&mut chance) % all.len() as u64) as usize];
             let pair = vec![pick(), pick()];
             self.one(pair);
         }
+    }
+
+    fn has_found_defect(&self) -> bool {
+        self.faults.twin.is_some() && self.report.violations > 0
     }
 
     fn tried(&self, points: &[FaultPoint]) -> Result<Counts, String> {
