@@ -258,7 +258,7 @@ impl Plan {
                 self.chunk_bytes += (kind.len() + data.as_str().len()) as u64;
             }
             Record::ChunksDropped { .. } => self.chunks = 0,
-            Record::Retimed { at, by, dues } => self.retimed(*at, *by, dues),
+            Record::Retimed(retimed) => self.retimed(retimed),
             Record::Labelled { at, set, removed, by } => {
                 self.labels.extend(set.iter().cloned());
                 removed.iter().for_each(|name| drop(self.labels.remove(name)));

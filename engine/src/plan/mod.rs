@@ -65,6 +65,7 @@ pub(crate) use promises::{is_promise, label_of};
 pub use record::{Created, End, Planned, PlannedAction, PlannedStep, Record};
 pub(crate) use reference::{needs_of, resolve};
 pub use reference::{Input, OutputRef};
+pub use retimed::Retimed;
 pub use state::{PlanResult, PlanState, StepKind, StepState};
 pub use step::{ActionData, Event, PlanTimer, Step};
 pub use trace::Trace;

@@ -13,6 +13,7 @@ use super::grow::GrownStep;
 use super::hooks::HookDue;
 use super::outbox::{DeliveredEvent, SentEvent};
 use super::promises::Promised;
+use super::retimed::Retimed;
 use super::state::{PlanResult, PlanState, StepKind, StepState};
 use super::trace::Trace;
 use crate::action::{Cause, PlanLock, Rescue};
@@ -384,15 +385,8 @@ pub enum Record {
         /// The plans with their keys.
         plans: Vec<(PlanId, Option<String>)>,
     },
-    /// The clock was set while these times were counted from it.
-    Retimed {
-        /// When that was known here.
-        at: Time,
-        /// By how many microseconds they move.
-        by: i64,
-        /// The due times as they were.
-        dues: Vec<Time>,
-    },
+    /// The clock was set, and times that were counted from it move.
+    Retimed(Box<Retimed>),
 }
 
 /// The begin of a plan.

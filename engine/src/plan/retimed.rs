@@ -1,9 +1,22 @@
 //! Times that are counted from a clock, and what becomes of them when that clock was set.
 
+use serde::{Deserialize, Serialize};
+
 use super::record::{End, Record};
 use super::Plan;
 use crate::id::StepId;
 use crate::time::Time;
+
+/// The clock was set while some times were counted from it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retimed {
+    /// When that was known here.
+    pub at: Time,
+    /// By how many microseconds they move.
+    pub by: i64,
+    /// The due times as they were.
+    pub dues: Vec<Time>,
+}
 
 impl Plan {
     /// Due times that a record has set by counting from its time. The record was applied.
@@ -29,9 +42,9 @@ impl Plan {
     }
 
     /// The clock was set: these times keep to the time that passes.
-    pub(super) fn retimed(&mut self, at: Time, by: i64, dues: &[Time]) {
+    pub(super) fn retimed(&mut self, Retimed { at, by, dues }: &Retimed) {
         let moved = |due: Time| match dues.contains(&due) {
-            true => Time(due.0.saturating_add_signed(by)),
+            true => Time(due.0.saturating_add_signed(*by)),
             false => due,
         };
         let timers = self.timers.values_mut();
@@ -47,13 +60,16 @@ impl Plan {
             let step = &mut self.steps[index];
             let is_silent_then = step.silent_at().is_some_and(|at| dues.contains(&at));
             if let Some(beat) = step.beat.as_mut().filter(|_| is_silent_then) {
-                beat.at = Time(beat.at.0.saturating_add_signed(by));
+                beat.at = Time(beat.at.0.saturating_add_signed(*by));
             }
             step.limit = step.limit.map(moved);
             step.retry_at = step.retry_at.map(moved);
             self.set_alarm(id);
         }
         let seconds = by / 1_000_000;
-        self.note(at, format!("the clock was set by {seconds} s: what it had timed moves with it"));
+        self.note(
+            *at,
+            format!("the clock was set by {seconds} s: what it had timed moves with it"),
+        );
     }
 }

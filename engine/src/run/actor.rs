@@ -338,26 +338,6 @@ impl Handler<CallReturned> for PlanActor {
 }
 
 impl PlanActor {
-    /// Decided records that are not handed to the journal yet.
-    pub(super) fn decided(&self) -> &[Record] {
-        &self.records
-    }
-
-    pub(super) fn decisions(&mut self) -> Option<Decisions<'_>> {
-        let plan = self.plan.as_mut()?;
-        let (now, clock) = (self.world.now(), self.world.clock());
-        let is_rescuing = self.world.is_rescuing();
-        let (records, effects) = (&mut self.records, &mut self.effects);
-        let registry = self.world.registry();
-        let locks = &**self.world.journal().locks();
-        // Nobody could give signs of life before: there was no world, or the machine slept.
-        let alive_since = self.world.began().max(clock.followed());
-        let mut decisions =
-            Decisions { plan, now, alive_since, registry, is_rescuing, locks, records, effects };
-        decisions.move_dues(clock.take_moves(self.id));
-        Some(decisions)
-    }
-
     /// Leaves a message to the next activation. This one is ending: its decisions would become
     /// durable without it, and no activation would continue from there.
     pub(super) fn pass_on<M: Send + 'static>(&self, message: M)

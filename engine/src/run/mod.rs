@@ -44,6 +44,7 @@ mod chunks;
 mod continued;
 mod damaged;
 mod decide;
+mod deciding;
 mod early;
 mod edit;
 mod effects;

@@ -1,22 +1,8 @@
-//! Due times of a plan while the clock is in doubt, and when it was set.
+//! Due times of a plan when the clock was set.
 
 use super::decide::Decisions;
-use super::PlanActor;
-use crate::plan::Record;
+use crate::plan::{Record, Retimed};
 use crate::time::Time;
-
-impl PlanActor {
-    /// Tells the clock what was timed, if it is in doubt.
-    pub(super) fn note_times(&self) {
-        let clock = self.world.clock();
-        let Some(plan) = self.plan.as_ref().filter(|_| clock.is_in_doubt()) else { return };
-        let dues = self.records.iter().flat_map(|record| plan.dues_of(record)).flatten();
-        let dues: Vec<Time> = dues.collect();
-        if !dues.is_empty() {
-            clock.timed(self.id, dues);
-        }
-    }
-}
 
 impl Decisions<'_> {
     /// The clock was set: what it had timed keeps to the time that passes.
@@ -32,7 +18,7 @@ impl Decisions<'_> {
         }
         drop(moves);
         for (by, dues) in retimed {
-            self.record(Record::Retimed { at: self.now, by, dues });
+            self.record(Record::Retimed(Box::new(Retimed { at: self.now, by, dues })));
         }
     }
 }

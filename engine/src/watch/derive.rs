@@ -218,8 +218,8 @@ fn source(plan: &Plan, record: &Record) -> Option<(Time, Option<String>, String)
         Record::Grown { at, asker, steps } => {
             (*at, None, format!("step {asker} asks for {}", counted(steps.len(), "step")))
         }
-        Record::Retimed { at, by, .. } => {
-            (*at, None, format!("the clock was set by {} s", by / 1_000_000))
+        Record::Retimed(it) => {
+            (it.at, None, format!("the clock was set by {} s", it.by / 1_000_000))
         }
         Record::Labelled { at, by, .. } => (*at, Some(by.clone()), "other labels".to_owned()),
         Record::Migrated { at, action, version, .. } => {
