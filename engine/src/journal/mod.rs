@@ -190,6 +190,11 @@ impl Journal {
         &self.directory
     }
 
+    /// Takes heartbeats, and carries rows between nodes.
+    pub(crate) fn members(&self) -> Option<&Task<Box<dyn Members>>> {
+        self.members.as_ref()
+    }
+
     /// Hands over an entry with the row that follows from it; the ticket is called when it is durable,
     /// or when it is not.
     pub(crate) fn append(&self, entry: NewEntry, ticket: EntryTicket) {

@@ -19,6 +19,37 @@ pub trait Members: Send {
     ///
     /// The store failed. The leases may be renewed.
     fn beat(&mut self, worlds: &[u64], lease: Duration) -> Result<Beat, StoreError>;
+
+    /// Leaves rows for worlds; those for a world that is not registered may be left out. False if
+    /// the store carries no rows between nodes.
+    ///
+    /// # Errors
+    ///
+    /// The store failed. The rows may be there.
+    fn post(&mut self, mail: &[Mail]) -> Result<bool, StoreError> {
+        let _carries_none = mail;
+        Ok(false)
+    }
+
+    /// Takes rows for these worlds, at most `limit`, the oldest first. Each is given once, and may
+    /// be lost with its taker.
+    ///
+    /// # Errors
+    ///
+    /// The store failed. Rows may be lost.
+    fn mail(&mut self, worlds: &[u64], limit: usize) -> Result<Vec<Mail>, StoreError> {
+        let _carries_none = (worlds, limit);
+        Ok(Vec::new())
+    }
+}
+
+/// A row for a world of another node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mail {
+    /// The world.
+    pub to: u64,
+    /// Its content.
+    pub bytes: Vec<u8>,
 }
 
 /// What a heartbeat finds.

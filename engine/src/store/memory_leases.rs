@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::memory::Data;
-use super::{Beat, Members, Worlds};
+use super::{Beat, Mail, Members, Worlds};
 use crate::error::StoreError;
 use crate::time::Time;
 
@@ -37,6 +37,24 @@ impl Members for Heartbeats {
         let data = &mut *self.0.lock();
         Ok(data.leases.beat(&data.worlds, worlds, lease))
     }
+
+    fn post(&mut self, mail: &[Mail]) -> Result<bool, StoreError> {
+        let data = &mut *self.0.lock();
+        let is_known = |mail: &&Mail| data.worlds.find(mail.to).is_some();
+        data.leases.mail.extend(mail.iter().filter(is_known).cloned());
+        Ok(true)
+    }
+
+    fn mail(&mut self, worlds: &[u64], limit: usize) -> Result<Vec<Mail>, StoreError> {
+        let mail = &mut self.0.lock().leases.mail;
+        let (mut taken, mut left) = (Vec::new(), Vec::new());
+        for row in mail.drain(..) {
+            let is_wanted = taken.len() < limit && worlds.contains(&row.to);
+            if is_wanted { &mut taken } else { &mut left }.push(row);
+        }
+        *mail = left;
+        Ok(taken)
+    }
 }
 
 /// When the lease of each world ends.
@@ -44,12 +62,15 @@ impl Members for Heartbeats {
 pub(super) struct Leases {
     pub(super) clock: StoreClock,
     ends: BTreeMap<u64, Time>,
+    /// Rows for worlds, the oldest first.
+    mail: Vec<Mail>,
 }
 
 impl Leases {
     pub(super) fn beat(&mut self, known: &Worlds, worlds: &[u64], lease: Duration) -> Beat {
         let now = (self.clock.0)();
         self.ends.retain(|world, _| known.find(*world).is_some());
+        self.mail.retain(|mail| known.find(mail.to).is_some());
         for world in known.rows.iter().map(|row| row.epoch) {
             let ends = self.ends.entry(world).or_insert_with(|| now.after(lease));
             if worlds.contains(&world) {

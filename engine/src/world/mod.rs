@@ -22,6 +22,7 @@ mod known_key;
 mod labels;
 mod letter_box;
 mod letters;
+mod mail;
 mod named;
 mod node;
 mod opening;

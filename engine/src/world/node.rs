@@ -9,9 +9,10 @@ use parking_lot::Mutex;
 use turnwheel_runtime::{Failure, Group};
 
 use super::hub::{io_group, Hub, SharedStore};
+use super::mail::MailRoom;
 use super::own_groups::OwnGroups;
 use super::{shares, Shared, WorldView};
-use crate::connect::{Connector, Local, Word};
+use crate::connect::{Connector, Word};
 use crate::error::{BuildError, StoreError};
 use crate::id::PlanId;
 use crate::limits::NODE_LEASE_MIN;
@@ -40,7 +41,8 @@ struct Own {
 impl SharedStore {
     /// Opens a store that other processes share, with threads of its own that wait for the store.
     /// Each of them works on its own slots. When one dies, others have its slots a moment after the
-    /// `lease`; [`NODE_LEASE`](crate::limits::NODE_LEASE) suits most.
+    /// `lease`; [`NODE_LEASE`](crate::limits::NODE_LEASE) suits most. The store carries requests
+    /// between them: no node has to reach another one.
     ///
     /// ```
     /// use turnwheel_engine::{limits::NODE_LEASE, MemoryStore, SharedStore, World};
@@ -65,11 +67,19 @@ impl SharedStore {
     pub fn node(store: impl Store, lease: Duration) -> Result<Self, BuildError> {
         let group = io_group()?;
         let own = OwnGroups::of(group.clone());
-        Self::open_node(&store, &group, own, Arc::new(Local::new()), lease)
+        Self::by_mail(&store, &group, own, lease)
     }
 
-    /// As [`SharedStore::node`], in a group whose threads may wait, and with a connector that
-    /// reaches the worlds of the other nodes.
+    /// As [`SharedStore::node`], in a group whose threads may wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`SharedStore::node`].
+    pub fn node_on(store: impl Store, group: &Group, lease: Duration) -> Result<Self, BuildError> {
+        Self::by_mail(&store, group, OwnGroups::default(), lease)
+    }
+
+    /// As [`SharedStore::node_on`], with a connector that reaches the worlds of the other nodes.
     ///
     /// # Errors
     ///
@@ -81,6 +91,19 @@ impl SharedStore {
         lease: Duration,
     ) -> Result<Self, BuildError> {
         Self::open_node(&store, group, OwnGroups::default(), Arc::new(connector), lease)
+    }
+
+    fn by_mail(
+        store: &dyn Store,
+        group: &Group,
+        own: OwnGroups,
+        lease: Duration,
+    ) -> Result<Self, BuildError> {
+        let room = Arc::new(MailRoom::default());
+        let connector: Arc<dyn Connector> = Arc::clone(&room) as _;
+        let node = Self::open_node(store, group, own, connector, lease)?;
+        room.begin(&node.hub);
+        Ok(node)
     }
 
     fn open_node(

@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use turnwheel_engine::internal::LETTERS;
 use turnwheel_engine::store::{
-    Append, Batch, Beat, Change, Members, Removal, ScheduleWrite, Seq, Store, StoreKeeper,
+    Append, Batch, Beat, Change, Mail, Members, Removal, ScheduleWrite, Seq, Store, StoreKeeper,
     StoreReader, StoreWriter, Swap, Upkeep, Verdict, WorldsWrite,
 };
 use turnwheel_engine::{PlanId, StoreError};
@@ -322,6 +322,16 @@ impl Members for Heartbeats {
     fn beat(&mut self, worlds: &[u64], lease: Duration) -> Result<Beat, StoreError> {
         Script::begin(&self.script, Op::Read)?;
         self.inner.beat(worlds, lease)
+    }
+
+    fn post(&mut self, mail: &[Mail]) -> Result<bool, StoreError> {
+        Script::begin(&self.script, Op::Read)?;
+        self.inner.post(mail)
+    }
+
+    fn mail(&mut self, worlds: &[u64], limit: usize) -> Result<Vec<Mail>, StoreError> {
+        Script::begin(&self.script, Op::Read)?;
+        self.inner.mail(worlds, limit)
     }
 }
 

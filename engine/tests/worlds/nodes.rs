@@ -50,6 +50,8 @@ struct Cluster {
     random: u64,
     /// Triggers on their way, with the world that was asked.
     asked: Vec<(u64, Trigger)>,
+    /// Whether the store carries requests, and not the net.
+    is_by_mail: bool,
     taken: Vec<PlanId>,
     /// Since when each slot has an owner that is no process any more.
     orphaned: Vec<Option<(u64, Duration)>>,
@@ -64,6 +66,7 @@ impl Cluster {
             made: 0,
             random: seed,
             asked: Vec::new(),
+            is_by_mail: seed % 2 == 0,
             taken: Vec::new(),
             orphaned: vec![None; SLOTS],
         };
@@ -85,7 +88,10 @@ impl Cluster {
         waits(&script);
         let fault = FaultStore::new(self.base.of_node(&deaf));
         let journal = sim.group("journal");
-        let store = SharedStore::node_in(fault.clone(), &journal, self.net.clone(), LEASE);
+        let store = match self.is_by_mail {
+            true => SharedStore::node_on(fault.clone(), &journal, LEASE),
+            false => SharedStore::node_in(fault.clone(), &journal, self.net.clone(), LEASE),
+        };
         let store = store.expect("it opens");
         let name = format!("node {}", self.made);
         let world = World::builder().name(name).action(Play::new(&script)).action(Piece);
@@ -157,6 +163,12 @@ impl Cluster {
                 self.base.log.lock().expect("no panic here").wrong.push(problem);
             }
         }
+    }
+
+    fn perform(&mut self, index: usize, text: &str) -> PlanId {
+        self.trigger(index, text);
+        self.run(5 * TICK);
+        *self.taken.last().expect("it is taken")
     }
 
     fn trigger(&mut self, index: usize, text: &str) {
@@ -408,6 +420,25 @@ fn a_plan_of_a_node_to_which_nothing_leads_is_told_with_its_owner() {
     assert!(matches!(error, ConnectError::Unreachable { world, .. } if world == owner), "{error}");
     let Poll::Ready(Ok(view)) = view.as_mut().poll(&mut cx) else { panic!("the store has it") };
     assert_eq!(view.state, PlanState::Running);
+}
+
+#[test]
+fn requests_reach_another_node_by_the_store() {
+    let mut cluster = Cluster::new(8, 2, false);
+    assert!(cluster.is_by_mail);
+    let plans: Vec<PlanId> = ["w", "b"].into_iter().map(|text| cluster.perform(0, text)).collect();
+    let mut cx = Context::from_waker(Waker::noop());
+    for plan in plans {
+        let plan = cluster.nodes[1].world.plan(plan);
+        let mut finished = Box::pin(plan.finished().into_future());
+        assert!(finished.as_mut().poll(&mut cx).is_pending());
+        cluster.run(Duration::from_secs(4));
+        let Poll::Ready(Ok(view)) = finished.as_mut().poll(&mut cx) else { panic!("it is silent") };
+        assert_eq!(view.result(), PlanResult::Success);
+    }
+    // The node that is asked runs nothing itself.
+    assert_eq!(cluster.nodes[1].script.said(), [""; 0]);
+    assert_eq!(cluster.net.carried(), [""; 0]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use turnwheel_engine::store::{
-    slot_of, Append, Batch, Beat, Members, Owner, Removal, RowWrite, ScheduleWrite, Seq,
+    slot_of, Append, Batch, Beat, Mail, Members, Owner, Removal, RowWrite, ScheduleWrite, Seq,
     StoreReader, StoreWriter, Swap, Verdict, Worlds, WorldsWrite,
 };
 use turnwheel_engine::{MemoryStore, PlanId, Store, StoreError, Time};
@@ -130,6 +130,14 @@ impl Members for Heartbeats {
             self.last = self.inner.beat(worlds, lease)?;
         }
         Ok(self.last.clone())
+    }
+
+    fn post(&mut self, mail: &[Mail]) -> Result<bool, StoreError> {
+        self.inner.post(mail)
+    }
+
+    fn mail(&mut self, worlds: &[u64], limit: usize) -> Result<Vec<Mail>, StoreError> {
+        self.inner.mail(worlds, limit)
     }
 }
 
