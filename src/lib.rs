@@ -45,6 +45,10 @@ pub use turnwheel_jobs as jobs;
 pub use turnwheel_runtime as runtime;
 pub use turnwheel_sqlite as sqlite;
 
+/// The store on PostgreSQL: [`turnwheel-postgres`](turnwheel_postgres).
+#[cfg(feature = "postgres")]
+pub use turnwheel_postgres as postgres;
+
 /// Typed actors and keyed entities: [`turnwheel-actors`](turnwheel_actors), its test kit and
 /// ready-made interceptors.
 pub mod actors {

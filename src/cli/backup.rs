@@ -75,8 +75,9 @@ pub(crate) struct Export {
 
 pub(crate) fn backup(settings: &Settings, arguments: &Backup) -> Result<(), Exit> {
     let place = Place::of(settings);
+    let file = place.file()?;
     place.view()?;
-    place.store().backup(&arguments.file)?;
+    file.backup(&arguments.file)?;
     tell!("{} is a copy of {}", arguments.file.display(), place.name());
     Ok(())
 }
@@ -87,6 +88,7 @@ pub(crate) fn restore(settings: &Settings, arguments: &Restore) -> Result<(), Ex
         return Err(Exit::not_found(format!("there is no backup {}", arguments.file.display()))
             .advice("name the file that turnwheel backup has made"));
     }
+    place.file()?;
     SqliteStore::restore(&arguments.file, place.name())?;
     tell!("{} is what {} says", place.name(), arguments.file.display());
     Ok(())

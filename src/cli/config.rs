@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::exit::Exit;
 use super::paint::{print, print_json, table, Paint};
+use super::place::without_password;
 #[cfg(feature = "server")]
 use super::serve;
 use super::settings::{unknown_variables, Flags, Key, Settings, KEYS};
@@ -59,11 +60,11 @@ pub(crate) fn run(flags: &Flags, arguments: &Arguments) -> Result<(), Exit> {
 }
 
 /// The shown form of a value: secrets are hidden.
-fn value<'a>(key: &Key, value: &'a str) -> &'a str {
+fn value(key: &Key, value: &str) -> String {
     if key.is_secret() && !value.is_empty() {
-        "••••"
+        "••••".to_owned()
     } else {
-        value
+        without_password(value)
     }
 }
 
@@ -89,7 +90,7 @@ fn show(settings: &Settings, is_json: bool) -> Result<(), Exit> {
         .iter()
         .map(|key| {
             let (found, origin) = settings.get(key.name);
-            let found = value(key, found).to_owned();
+            let found = value(key, found);
             vec![key.name.to_owned(), found, origin.to_string(), paint.dim(key.about)]
         })
         .collect();

@@ -1,6 +1,7 @@
 //! The command line: parsing and exit codes.
 
 mod again;
+mod any_store;
 mod backup;
 #[cfg(feature = "server")]
 mod bench;
@@ -33,6 +34,7 @@ mod settings;
 mod show;
 mod span;
 mod stats;
+mod store;
 mod traces;
 mod tree;
 
@@ -102,6 +104,7 @@ enum Verb {
     Backup(backup::Backup),
     Restore(backup::Restore),
     Export(backup::Export),
+    Store(store::Arguments),
     Config(config::Arguments),
     Completions(completions::Arguments),
     Doctor(doctor::Arguments),
@@ -176,6 +179,7 @@ fn act(flags: &Flags, verb: &Verb) -> Result<(), Exit> {
         Verb::Backup(arguments) => backup::backup(&settings, arguments),
         Verb::Restore(arguments) => backup::restore(&settings, arguments),
         Verb::Export(arguments) => backup::export(&settings, arguments),
+        Verb::Store(arguments) => store::run(&settings, arguments),
         Verb::Config(_) | Verb::Completions(_) | Verb::Doctor(_) => Ok(()),
     }
 }

@@ -8,6 +8,7 @@ use turnwheel::incident;
 use turnwheel::runtime::completion::block_on;
 use turnwheel::sqlite::{SqliteStore, SqliteSync};
 
+use super::any_store::AnyStore;
 use super::exit::{Exit, IN_USE};
 use super::paint::tell;
 use super::remote::Remote;
@@ -25,36 +26,69 @@ pub(crate) enum Hands {
 pub(crate) struct Place {
     file: PathBuf,
     sync: SqliteSync,
+    database: Option<String>,
 }
+
+/// Schemes of databases; other names are files.
+const DATABASES: [&str; 2] = ["postgres://", "postgresql://"];
 
 impl Place {
     pub(crate) fn of(settings: &Settings) -> Self {
-        Self { file: settings.store(), sync: settings.sync() }
+        let name = settings.get("store").0;
+        let is_database = DATABASES.iter().any(|scheme| name.starts_with(scheme));
+        let database = is_database.then(|| name.to_owned());
+        Self { file: settings.store(), sync: settings.sync(), database }
     }
 
     /// The store for running plans, according to the settings.
-    pub(crate) fn writable(settings: &Settings) -> SqliteStore {
-        let store = Self::of(settings).store();
-        if settings.text("store-max").is_some() {
-            store.set_bytes_max(settings.bytes("store-max") as u64);
+    pub(crate) fn writable(settings: &Settings) -> Result<AnyStore, Exit> {
+        let store = Self::of(settings).store()?;
+        if let AnyStore::File(store) = &store {
+            if settings.text("store-max").is_some() {
+                store.set_bytes_max(settings.bytes("store-max") as u64);
+            }
+            store.set_reserve(settings.bytes("store-reserve") as u64);
+            store.set_ballast(settings.bytes("store-ballast") as u64);
         }
-        store.set_reserve(settings.bytes("store-reserve") as u64);
-        store.set_ballast(settings.bytes("store-ballast") as u64);
-        store
+        Ok(store)
     }
 
+    /// Its name, without a password.
     pub(crate) fn name(&self) -> String {
-        self.file.display().to_string()
+        match &self.database {
+            Some(url) => without_password(url),
+            None => self.file.display().to_string(),
+        }
     }
 
-    pub(crate) fn store(&self) -> SqliteStore {
+    pub(crate) fn store(&self) -> Result<AnyStore, Exit> {
+        match &self.database {
+            #[cfg(feature = "postgres")]
+            Some(url) => Ok(AnyStore::Postgres(turnwheel::postgres::PostgresStore::new(url)?)),
+            #[cfg(not(feature = "postgres"))]
+            Some(_) => Err(Exit::failed("this binary has no store on PostgreSQL")
+                .advice("build it with the feature postgres, or name a file with --store FILE")),
+            None => Ok(AnyStore::File(self.file_store())),
+        }
+    }
+
+    fn file_store(&self) -> SqliteStore {
         SqliteStore::new(&self.file).sync(self.sync)
     }
 
+    /// The file of the store.
+    pub(crate) fn file(&self) -> Result<SqliteStore, Exit> {
+        if self.database.is_none() {
+            return Ok(self.file_store());
+        }
+        Err(Exit::failed(format!("the store {} is no file", self.name()))
+            .advice("a database has backups of its own: pg_dump, or those of its operator"))
+    }
+
     /// The store, if the file exists.
-    pub(crate) fn existing(&self) -> Result<SqliteStore, Exit> {
-        if self.file.is_file() {
-            return Ok(self.store());
+    pub(crate) fn existing(&self) -> Result<AnyStore, Exit> {
+        if self.database.is_some() || self.file.is_file() {
+            return self.store();
         }
         let problem = if self.file.exists() { "is no file" } else { "does not exist" };
         Err(Exit::not_found(format!("the store {} {problem}", self.name())).advice(
@@ -69,6 +103,10 @@ impl Place {
 
     /// The error for an unusable store, with its name and advice.
     pub(crate) fn refused(&self, error: BuildError) -> Exit {
+        if self.database.is_some() {
+            // Errors of a database name it, and say what to do.
+            return error.into();
+        }
         let folder = self.file.parent().filter(|folder| !folder.as_os_str().is_empty());
         match &error {
             BuildError::Store(StoreError::Corrupt(problem)) => {
@@ -104,7 +142,7 @@ impl Place {
     ) -> Result<Hands, Exit> {
         // A file that is no store must not become one by this.
         self.view()?;
-        match builder.opening(Opening::AtRest).build(self.store()) {
+        match builder.opening(Opening::AtRest).build(self.store()?) {
             Ok(world) => {
                 note(&world);
                 Ok(Hands::Own(world))
@@ -142,6 +180,24 @@ impl Place {
     }
 }
 
+/// A URL with dots in the place of its password.
+pub(crate) fn without_password(url: &str) -> String {
+    let parts = url.split_once("://").and_then(|(scheme, rest)| {
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let at = rest[..end].rfind('@')?;
+        let (user, _) = rest[..at].split_once(':')?;
+        Some(format!("{scheme}://{user}:…{}", &rest[at..]))
+    });
+    let shown = parts.unwrap_or_else(|| url.to_owned());
+    match shown.split_once("password=") {
+        Some((before, after)) => {
+            let rest = after.find('&').map_or("", |end| &after[end..]);
+            format!("{before}password=…{rest}")
+        }
+        None => shown,
+    }
+}
+
 /// Reports that the previous process ended without closing, and stores the incident.
 pub(crate) fn note(world: &World) {
     match block_on(incident::note(world)) {
@@ -151,5 +207,31 @@ pub(crate) fn note(world: &World) {
         }
         // Only on threads that must not block, unlike this one.
         Err(refused) => tell!("turnwheel: what was before is not looked at: {refused}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_password;
+
+    #[test]
+    fn passwords_of_databases_are_not_shown() {
+        let shown = [
+            (
+                "postgres://ann:secret@db:5432/plans?schema=a",
+                "postgres://ann:…@db:5432/plans?schema=a",
+            ),
+            ("postgres://ann:se@cret@db/plans", "postgres://ann:…@db/plans"),
+            ("postgres://ann@db/plans", "postgres://ann@db/plans"),
+            (
+                "postgres:///plans?host=/run&user=ann&password=secret&schema=a",
+                "postgres:///plans?host=/run&user=ann&password=…&schema=a",
+            ),
+            ("postgres://db/plans?password=secret", "postgres://db/plans?password=…"),
+            ("folder/wheel.db", "folder/wheel.db"),
+        ];
+        for (url, expected) in shown {
+            assert_eq!(without_password(url), expected);
+        }
     }
 }

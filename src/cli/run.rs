@@ -279,7 +279,7 @@ pub(crate) fn go_on(settings: &Settings, id: PlanId) -> Result<(), Exit> {
 
 /// A world that continues no plan by itself, over the store of the settings.
 fn open(settings: &Settings) -> Result<Runner, Exit> {
-    let store = Place::writable(settings);
+    let store = Place::writable(settings)?;
     let io = host_io(settings);
     let builder = World::builder().flows(io.clone()).opening(Opening::OnRequest);
     match builder.build(store) {

@@ -10,9 +10,9 @@ use turnwheel::http::serve::{start_log, start_log_and_traces, Listen, LogFormat,
 use turnwheel::http::{Access, Options, Role, Token};
 use turnwheel::incident;
 use turnwheel::jobs::WithJobs;
-use turnwheel::sqlite::SqliteStore;
 use turnwheel::work::Workers;
 
+use super::any_store::AnyStore;
 use super::descriptors;
 use super::exit::Exit;
 use super::job;
@@ -45,6 +45,7 @@ after kill -9.
 
 Examples:
   turnwheel serve --store wheel.db
+  turnwheel serve --store postgres://turnwheel@db.example/plans
   turnwheel serve --store /var/lib/turnwheel/wheel.db --log-format json
   turnwheel serve --store wheel.db --listen 0.0.0.0:7070 --tokens tokens.txt \\
       --tls-certificates chain.pem --tls-key key.pem
@@ -195,7 +196,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         .thread_name("http")
         .build()
         .map_err(|error| failed(&error, "check the limits on threads of this process"))?;
-    let store = Place::writable(settings);
+    let store = Place::writable(settings)?;
     let workers = Workers::new();
     let io = host_io(settings);
     let unclean_ends = settings.count("serve.unclean-ends-max");
@@ -271,7 +272,7 @@ async fn note(world: &World) {
 
 async fn serve(
     world: &World,
-    store: &SqliteStore,
+    store: &AnyStore,
     options: Options,
     listen: Listen,
 ) -> Result<bool, Exit> {

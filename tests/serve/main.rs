@@ -5,6 +5,7 @@
 mod serve_common;
 
 mod access;
+mod database;
 mod full;
 mod jobs;
 mod restart;

@@ -69,7 +69,7 @@ pub(crate) const KEYS: &[Key] = &[
         "store",
         Kind::Path,
         "turnwheel.db",
-        "the file that holds plans, schedules and their history",
+        "the file that holds plans, schedules and their history, or a postgres:// URL",
     ),
     key(
         "sync",

@@ -31,7 +31,8 @@ pub(crate) struct Flags {
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// The file that holds plans, schedules and their history [default: ./turnwheel.db].
+    /// The file that holds plans, schedules and their history, or a URL of PostgreSQL
+    /// [default: ./turnwheel.db].
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) store: Option<PathBuf>,
 
