@@ -61,45 +61,53 @@ fn twin_that_takes_the_kept_count_anywhere_gives_it_to_two_wakers() {
     check_without(Step::SpareInTurn, clone_in_two_places);
 }
 
-/// A future is woken by two threads, by value, while its task runs.
+/// A future is woken by two threads, by value, while its task is idle or runs.
+fn wake_from_two_threads() {
+    let (group, _) = group(1);
+    let task = Ran::task(&group);
+    let left = Left::default();
+    let waiting = {
+        let left = Arc::clone(&left);
+        task.call(move |_, cx| {
+            let future = std::future::poll_fn(move |cx| {
+                let waker = cx.waker().clone();
+                left.lock().expect("no panic inside").push(waker);
+                Poll::<()>::Pending
+            });
+            cx.await_interleaved(future, |_, _, ()| {})
+        })
+    };
+    run_ready(&group);
+    let subscription = waiting.wait().expect("the task lives");
+    let first = left.lock().expect("no panic inside").pop().expect("the first poll's");
+    let second = first.clone();
+    let other = {
+        let group = group.clone();
+        spawn(move || {
+            first.wake();
+            run_ready(&group);
+        })
+    };
+    second.wake();
+    run_ready(&group);
+    other.join();
+    let wakers = left.lock().expect("no panic inside").split_off(0);
+    assert!(!wakers.is_empty(), "a wake-up brings a poll");
+    assert_eq!(counted(&subscription), 2 + wakers.len());
+    drop((wakers, subscription, left));
+    drop(task.kill());
+    run_ready(&group);
+    drop(task);
+    assert_eq!(keepers(&group), 1, "nothing is left");
+}
+
 #[test]
 fn wakeups_by_value_from_two_threads_bring_the_future_back_and_keep_the_counts() {
-    check(|| {
-        let (group, _) = group(1);
-        let task = Ran::task(&group);
-        let left = Left::default();
-        let waiting = {
-            let left = Arc::clone(&left);
-            task.call(move |_, cx| {
-                let future = std::future::poll_fn(move |cx| {
-                    let waker = cx.waker().clone();
-                    left.lock().expect("no panic inside").push(waker);
-                    Poll::<()>::Pending
-                });
-                cx.await_interleaved(future, |_, _, ()| {})
-            })
-        };
-        run_ready(&group);
-        let subscription = waiting.wait().expect("the task lives");
-        let first = left.lock().expect("no panic inside").pop().expect("the first poll's");
-        let second = first.clone();
-        let other = {
-            let group = group.clone();
-            spawn(move || {
-                first.wake();
-                run_ready(&group);
-            })
-        };
-        second.wake();
-        run_ready(&group);
-        other.join();
-        let wakers = left.lock().expect("no panic inside").split_off(0);
-        assert!(!wakers.is_empty(), "a wake-up brings a poll");
-        assert_eq!(counted(&subscription), 2 + wakers.len());
-        drop((wakers, subscription, left));
-        drop(task.kill());
-        run_ready(&group);
-        drop(task);
-        assert_eq!(keepers(&group), 1, "nothing is left");
-    });
+    check(wake_from_two_threads);
+}
+
+#[test]
+#[should_panic]
+fn twin_that_takes_an_idle_task_without_order_races_with_its_last_runner() {
+    check_without(Step::IdleTaken, wake_from_two_threads);
 }

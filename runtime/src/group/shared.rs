@@ -186,12 +186,18 @@ impl GroupShared {
             return simulation.ready(task);
         }
         if self.is_sampled() {
-            // SAFETY: the task is scheduled, by us.
-            let header = unsafe { task.header() };
-            header.scheduled_ns.store(self.now_ns().max(1), Ordering::Relaxed);
+            self.stamp(task);
         }
         self.queue_of(task).push(task);
         self.wake_one();
+    }
+
+    /// Notes when a task was queued, for the latencies of its class.
+    #[cold]
+    pub(crate) fn stamp(&self, task: TaskPtr) {
+        // SAFETY: the task is scheduled, by the caller.
+        let header = unsafe { task.header() };
+        header.scheduled_ns.store(self.now_ns().max(1), Ordering::Relaxed);
     }
 
     fn is_sampled(&self) -> bool {

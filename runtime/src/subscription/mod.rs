@@ -1,8 +1,8 @@
 //! Sources of jobs for a task: timers, conditions, completions, futures.
 //!
-//! A ready subscription pushes itself onto its task's ready stack and signals the task. If the task
-//! is held, it ends the hold and schedules the task itself. Nothing is ever scanned. The job
-//! belongs to the task and is only touched in the task's turns.
+//! A ready subscription takes its task if that is idle or held, goes into the ready queue, and
+//! schedules the task. Else it pushes itself onto the task's ready stack and signals the task.
+//! Nothing is ever scanned. The job belongs to the task and is only touched in the task's turns.
 
 mod condition;
 mod mark;
@@ -88,17 +88,15 @@ impl Source {
     }
 
     /// As `ready` for a future, which may be polled once too often without harm. So the thread that
-    /// ends the hold of a task waiting only for this future needs no mark: it has exclusive access
-    /// to the task.
+    /// takes an idle or held task needs no mark: it has exclusive access to the task.
     #[inline]
     fn woken(self: Arc<Self>) {
-        // With the mark set, or the subscription gone, ending the hold could leave the task
-        // unwoken.
+        // With the mark set, or the subscription gone, taking the task could leave it unwoken.
         let header = NonNull::from(self.task.header());
         // SAFETY: our count of the source holds the task's memory.
-        if self.mark.is_clear() && unsafe { header.as_ref() }.inbox.take_hold(0) {
+        if self.mark.is_clear() && unsafe { header.as_ref() }.inbox.take() {
             return self.bring_back(header, |own, source| {
-                debug_assert!(own.woken.is_none(), "a task is not held with something to do");
+                debug_assert!(own.woken.is_none(), "a task is not left with something to do");
                 own.woken = Some(source);
             });
         }
@@ -107,19 +105,18 @@ impl Source {
         }
     }
 
-    /// Puts the subscription, whose mark the caller has set, into the ready queue of a held task,
-    /// else onto its stack.
+    /// Puts the subscription, whose mark the caller has set, into the ready queue of an idle or
+    /// held task, else onto its stack.
     fn marked(self: Arc<Self>) {
         let header = NonNull::from(self.task.header());
         // SAFETY: our count of the source holds the task's memory.
-        if !unsafe { header.as_ref() }.inbox.take_hold(0) {
+        if !unsafe { header.as_ref() }.inbox.take() {
             return self.stack();
         }
         self.bring_back(header, |own, source| own.ready.push_back(source));
     }
 
-    /// Schedules the task, whose hold the caller has ended, after `put` has stored this
-    /// subscription.
+    /// Schedules the task that the caller has taken, after `put` has stored this subscription.
     #[inline(always)]
     fn bring_back(
         self: Arc<Self>,
@@ -133,8 +130,7 @@ impl Source {
         let local = unsafe { group::worker_of(header) };
         // The scheduler uses the header after another worker may have run the task to its end.
         let kept = (local.is_none() || header.system).then(|| Arc::clone(&self));
-        // SAFETY: this thread ended the hold, so no other thread runs the task; the borrow ends
-        // here.
+        // SAFETY: this thread took the task, so no other thread runs it; the borrow ends here.
         put(unsafe { header.extra_or_make().subscriptions_owner() }, self);
         group::schedule_on(local, header);
         drop(kept);

@@ -1,4 +1,4 @@
-//! The waker of a task's future: it ends the hold of its task without a mark, and reuses its
+//! The waker of a task's future: it takes its task, idle or held, without a mark, and reuses its
 //! reference count from wake-up to wake-up.
 //!
 //! A waiting future leaves a clone of its waker and is woken by it, again and again. The count of

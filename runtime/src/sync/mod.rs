@@ -47,6 +47,8 @@ impl<T> PlainCell<T> {
 pub enum Step {
     /// The exchange to idle releases the runner's writes.
     IdleRelease,
+    /// A waker that takes an idle task sees the runner's writes.
+    IdleTaken,
     /// The exchange to held releases the runner's writes.
     HoldRelease,
     /// A signal tags the state word, so that a runner cannot go idle past it.

@@ -118,6 +118,12 @@ pub(crate) unsafe fn current<'a>() -> Option<&'a Local> {
     unsafe { local.as_ref() }
 }
 
+/// Repeats an attempt that lost a race.
+#[inline(always)]
+pub(super) fn taken(attempt: impl FnMut() -> Steal<TaskPtr>) -> Option<TaskPtr> {
+    std::iter::repeat_with(attempt).find(|steal| !steal.is_retry()).and_then(Steal::success)
+}
+
 impl Local {
     pub(crate) fn new(group: Arc<GroupShared>, index: usize, queue: Worker<TaskPtr>) -> Self {
         let seed = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(index as u64 + 1);
@@ -164,7 +170,7 @@ impl Local {
     pub(crate) fn push(&self, task: TaskPtr) {
         let shared = self.shared();
         if shared.stats.turns.get() % u64::from(SAMPLE_TURNS) == 0 {
-            self.stamp(task);
+            self.group.stamp(task);
         }
         // SAFETY: the task is scheduled, by us.
         unsafe { task.header() }.prefetch_for_turn();
@@ -172,13 +178,6 @@ impl Local {
             self.queue.push(TaskPtr(before));
         }
         self.group.notify(self.group.sleep.wake_for_local_push());
-    }
-
-    #[cold]
-    fn stamp(&self, task: TaskPtr) {
-        // SAFETY: the task is scheduled, by us.
-        let header = unsafe { task.header() };
-        header.scheduled_ns.store(self.group.now_ns().max(1), Ordering::Relaxed);
     }
 
     /// The class of this name; for the last name without a look into the group's list.
@@ -215,16 +214,10 @@ impl Local {
     /// A few tasks of the injector, if there are any.
     pub(crate) fn pop_injected(&self) -> Option<TaskPtr> {
         let injector = &self.group.injector;
-        loop {
-            if injector.is_empty() {
-                return None;
-            }
-            match injector.steal_batch_and_pop(&self.queue) {
-                Steal::Success(task) => return Some(task),
-                Steal::Empty => return None,
-                Steal::Retry => {}
-            }
+        if injector.is_empty() {
+            return None;
         }
+        taken(|| injector.steal_batch_and_pop(&self.queue))
     }
 
     /// Puts a few tasks of the injector behind the worker's own.
@@ -265,13 +258,7 @@ impl Local {
 
     #[cold]
     fn steal_system(&self) -> Option<TaskPtr> {
-        loop {
-            match self.group.system.steal() {
-                Steal::Success(task) => return Some(task),
-                Steal::Empty => return None,
-                Steal::Retry => {}
-            }
-        }
+        taken(|| self.group.system.steal())
     }
 
     /// Counts mailbox bytes queued or given back.

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use crossbeam_deque::Steal;
-
+use super::local::taken;
 use super::sleep::ParkMode;
 use super::Local;
 use crate::limits::{STEAL_AGE_NS, STUCK_TURN_NS, WATCH_NS};
@@ -101,13 +100,8 @@ impl Search {
             return None;
         }
         *seen = Sibling::default();
-        let stolen = loop {
-            match shared.stealer.steal_batch_and_pop(local.queue()) {
-                Steal::Success(task) => break Some(task),
-                Steal::Empty => break shared.slot.steal().map(TaskPtr),
-                Steal::Retry => {}
-            }
-        };
+        let queued = taken(|| shared.stealer.steal_batch_and_pop(local.queue()));
+        let stolen = queued.or_else(|| shared.slot.steal().map(TaskPtr));
         if stolen.is_some() {
             local.shared().stats.steals.add_owner(1);
         }

@@ -227,6 +227,24 @@ impl Inbox {
                 .is_ok()
     }
 
+    /// Takes a task that is idle or held. If this call did it, the caller is the task's only user,
+    /// as its runner is, until it schedules the task, which it must.
+    #[inline]
+    pub(crate) fn take(&self) -> bool {
+        self.take_hold(0) || self.take_idle()
+    }
+
+    /// Makes an idle task a scheduled one with nothing queued.
+    #[inline]
+    fn take_idle(&self) -> bool {
+        let word = Word(self.tail.load(Ordering::Relaxed));
+        let next = word.with_address(STUB);
+        // AcqRel: shows the runner's writes before it went idle, as in `change`.
+        let order = order(Step::IdleTaken, Ordering::AcqRel);
+        word.is_idle()
+            && self.tail.compare_exchange(word.0, next.0, order, Ordering::Relaxed).is_ok()
+    }
+
     /// Sets signal bits and says whether the caller must schedule the task.
     pub(crate) fn signal(&self, set: u32) -> Signalled {
         // A task that was held looks at its ready stack in any case, without the flag.
