@@ -19,6 +19,8 @@ pub enum Order {
     CancelNow {},
     /// Stop it where it is: nothing is called, nothing ended.
     Halt {},
+    /// Take no new step until it is resumed; code that runs is not interrupted.
+    Pause {},
     /// Go on with a paused plan: failed steps are tried again.
     Resume {},
     /// End a paused plan in which a step has failed, as it is.
@@ -77,6 +79,7 @@ impl Order {
             Self::Cancel { .. } => "cancel",
             Self::CancelNow {} => "cancel_now",
             Self::Halt {} => "halt",
+            Self::Pause {} => "pause",
             Self::Resume {} => "resume",
             Self::Fail {} => "fail",
             Self::Revert {} => "revert",
@@ -142,6 +145,8 @@ pub enum ManyOrder {
     Cancel,
     /// The same, without waiting for code that runs.
     CancelNow,
+    /// Pause the running ones: they take no new step until they are resumed.
+    Pause,
     /// Resume the paused ones.
     Resume,
     /// Leave failed steps out, and go on.

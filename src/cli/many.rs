@@ -81,6 +81,7 @@ fn there(
         BulkOrder::Cancel => "cancel",
         BulkOrder::CancelNow => "cancel_now",
         BulkOrder::Halt => "halt",
+        BulkOrder::Pause => "pause",
         BulkOrder::Skip => "skip_failed",
         BulkOrder::Retry => "retry_failed",
         BulkOrder::Delete => "delete",

@@ -93,6 +93,8 @@ enum Verb {
     #[command(after_help = orders::AFTER_HELP)]
     Retry(orders::Retry),
     #[command(after_help = orders::AFTER_HELP)]
+    Pause(orders::Pause),
+    #[command(after_help = orders::AFTER_HELP)]
     Resume(orders::Resume),
     #[command(after_help = again::AFTER_HELP)]
     Again(again::Again),
@@ -170,6 +172,7 @@ fn act(flags: &Flags, verb: &Verb) -> Result<(), Exit> {
         Verb::Halt(arguments) => orders::halt(&settings, arguments),
         Verb::Skip(arguments) => orders::skip(&settings, arguments),
         Verb::Retry(arguments) => orders::retry(&settings, arguments),
+        Verb::Pause(arguments) => orders::pause(&settings, arguments),
         Verb::Resume(arguments) => orders::resume(&settings, arguments),
         Verb::Again(arguments) => again::again(&settings, arguments),
         Verb::Delete(arguments) => delete::delete(&settings, arguments),

@@ -1,4 +1,4 @@
-//! `turnwheel cancel`, `halt`, `skip`, `retry`, `resume`: orders for plans.
+//! `turnwheel cancel`, `halt`, `skip`, `retry`, `pause`, `resume`: orders for plans.
 
 use std::collections::HashMap;
 
@@ -33,6 +33,7 @@ Examples:
   turnwheel retry last              starts a failed flow from its failed task
   turnwheel retry last --input @repaired.json --flow-version latest
   turnwheel halt last
+  turnwheel pause --flow hello
   turnwheel resume last             goes on with an interrupted flow, to its end
 
 Exit codes: 0 all plans took the order; 1 one of them refused it; 2 wrong usage; 3 there is no such
@@ -108,6 +109,15 @@ pub(crate) struct Retry {
     changed: Changed,
 }
 
+/// Pause running plans: they take no new step until they are resumed.
+///
+/// Code that runs is not interrupted. Events are kept, and timers that come due wait for the resume.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Pause {
+    #[command(flatten)]
+    target: Target,
+}
+
 /// Resume an interrupted flow, or paused plans.
 ///
 /// A single named flow runs in this process, with its progress and its result, unless a server has
@@ -129,6 +139,7 @@ enum Order {
     Halt,
     Skip(Option<StepId>),
     Retry(Option<StepId>),
+    Pause,
     Resume,
 }
 
@@ -140,6 +151,7 @@ enum Ask {
     Skip(StepId),
     SkipFailed,
     Restart(StepId),
+    Pause,
     Resume,
 }
 
@@ -200,6 +212,10 @@ fn failed_flows(settings: &Settings, target: &Target) -> Result<Vec<(PlanId, Str
     Ok(failed)
 }
 
+pub(crate) fn pause(settings: &Settings, arguments: &Pause) -> Result<(), Exit> {
+    give(settings, &arguments.target, Order::Pause)
+}
+
 pub(crate) fn resume(settings: &Settings, arguments: &Resume) -> Result<(), Exit> {
     if let Some(flow) = interrupted_flow(settings, arguments)? {
         return super::run::go_on(settings, flow);
@@ -236,6 +252,7 @@ impl Order {
             Self::Halt => "halt",
             Self::Skip(_) => "skip",
             Self::Retry(_) => "retry",
+            Self::Pause => "pause",
             Self::Resume => "resume",
         }
     }
@@ -247,6 +264,7 @@ impl Order {
             Self::Cancel { is_forced: true } => BulkOrder::CancelNow,
             Self::Halt => BulkOrder::Halt,
             Self::Skip(None) => BulkOrder::Skip,
+            Self::Pause => BulkOrder::Pause,
             Self::Retry(None) | Self::Resume => BulkOrder::Resume,
             Self::Skip(Some(_)) | Self::Retry(Some(_)) => return None,
         })
@@ -255,6 +273,7 @@ impl Order {
     fn is_for(self, state: PlanState) -> bool {
         match self {
             Self::Cancel { .. } | Self::Halt => state != PlanState::Stopped,
+            Self::Pause => state == PlanState::Running,
             Self::Skip(_) | Self::Retry(_) | Self::Resume => state == PlanState::Paused,
         }
     }
@@ -264,6 +283,7 @@ impl Order {
         match self {
             Self::Cancel { is_forced } => vec![Ask::Cancel(is_forced)],
             Self::Halt => vec![Ask::Halt],
+            Self::Pause => vec![Ask::Pause],
             Self::Resume | Self::Retry(None) => vec![Ask::Resume],
             Self::Retry(Some(step)) => vec![Ask::Restart(step), Ask::Resume],
             Self::Skip(Some(step)) => vec![Ask::Skip(step)],
@@ -280,6 +300,7 @@ impl Ask {
             Self::Skip(step) => json!({ "order": "skip", "step": step.0 }),
             Self::SkipFailed => json!({ "order": "skip_failed" }),
             Self::Restart(step) => json!({ "order": "restart", "step": step.0 }),
+            Self::Pause => json!({ "order": "pause" }),
             Self::Resume => json!({ "order": "resume" }),
         }
     }
@@ -357,6 +378,7 @@ fn order_here(world: &World, plan: PlanId, ask: Ask, by: &str) -> Result<(), Exi
         Ask::Skip(step) => handle.skip(step, by),
         Ask::SkipFailed => handle.skip_failed(by),
         Ask::Restart(step) => handle.restart_from(step, by),
+        Ask::Pause => handle.pause(by),
         Ask::Resume => handle.resume(by),
     };
     let lost = |error: &dyn std::fmt::Display| Exit::failed(format!("plan {plan}: {error}"));

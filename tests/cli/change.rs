@@ -39,7 +39,7 @@ fn plans_are_cancelled_one_by_one_and_as_described() {
 fn what_nobody_means_is_refused() {
     let (folder, plans) = Folder::with_plans();
     let paused = plans.paused.to_string();
-    for verb in ["cancel", "halt", "skip", "retry", "resume"] {
+    for verb in ["cancel", "halt", "skip", "retry", "pause", "resume"] {
         folder.run(&[verb]).fails(2, &["no plan is named", "--state"]);
         folder.run(&[verb, &paused, "--state", "paused"]).fails(2, &["either"]);
         folder.run(&[verb, "0190a5c4-7b1e-7cc3-98c4-dc0c0c07398f"]).fails(3, &["there is no plan"]);

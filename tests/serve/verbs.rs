@@ -68,6 +68,11 @@ fn orders_for_plans_go_through_the_server() {
     let one = paused(&server, "e");
     place.ok(&["resume", "--state", "paused"]);
     server.suspended(&one);
+    let pauses = place.json(&["pause", "--waits", "event", "--json"]);
+    assert_eq!(pauses["plans"].as_array().map(Vec::len), Some(3), "{pauses}");
+    assert_eq!(state(&one)["state"], "paused");
+    place.ok(&["resume", "--state", "paused"]);
+    server.suspended(&one);
     let all = place.json(&["cancel", "--waits", "event", "--json"]);
     assert_eq!(all["plans"].as_array().map(Vec::len), Some(3), "{all}");
     assert_eq!(all["refused"], json!([]));

@@ -15,6 +15,8 @@ pub enum Can {
     CancelNow,
     /// [`PlanHandle::halt`](crate::PlanHandle::halt).
     Halt,
+    /// [`PlanHandle::pause`](crate::PlanHandle::pause).
+    Pause,
     /// [`PlanHandle::resume`](crate::PlanHandle::resume).
     Resume,
     /// [`PlanHandle::revert`](crate::PlanHandle::revert).
@@ -57,8 +59,12 @@ impl Plan {
                 can.push(Can::DelayUntil);
                 can
             }
-            _ => match &self.cancel {
-                None => vec![Can::Cancel, Can::CancelNow, Can::Halt],
+            state => match &self.cancel {
+                None => {
+                    let mut can = vec![Can::Cancel, Can::CancelNow, Can::Halt];
+                    can.extend((state == PlanState::Running).then_some(Can::Pause));
+                    can
+                }
                 Some(cancel) if !cancel.is_forced => vec![Can::CancelNow, Can::Halt],
                 Some(_) => vec![Can::Halt],
             },

@@ -3,12 +3,30 @@
 use std::collections::BTreeSet;
 
 use super::apply::Inconsistent;
-use super::state::StepState;
+use super::state::{PlanState, StepState};
 use super::Plan;
 use crate::id::StepId;
 use crate::time::Time;
 
 impl Plan {
+    /// Whether the code of this step runs, or is about to; not if it waits for a place.
+    pub(crate) fn runs(&self, id: StepId) -> bool {
+        let step = self.step(id);
+        matches!(step.state, StepState::Running | StepState::Reverting) && !step.is_queued
+    }
+
+    /// Whether the plan has to hold its locks: it runs, or code of it does although it is paused.
+    pub(crate) fn needs_locks(&self) -> bool {
+        match self.state {
+            PlanState::Running => true,
+            PlanState::Paused => {
+                let busy = self.counts.of(&[StepState::Running, StepState::Reverting]);
+                busy as usize > self.queued.len()
+            }
+            _ => false,
+        }
+    }
+
     /// The steps that wait for places in queues.
     pub(crate) fn queued(&self) -> &BTreeSet<StepId> {
         &self.queued

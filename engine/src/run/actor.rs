@@ -212,7 +212,7 @@ impl PlanActor {
         let Some((plan, found)) = Self::read(&world, id).await? else { return Ok(()) };
         let (head, growth, is_quarantined) = found;
         (self.head, self.growth) = (head, growth);
-        self.holds_locks = plan.state == PlanState::Running;
+        self.holds_locks = plan.needs_locks();
         self.know_followed(&plan);
         self.plan = Some(self.traced(plan));
         if let (true, Some(plan)) = (behind.is_some() || is_quarantined, &self.plan) {
@@ -282,8 +282,9 @@ impl Handler<Order> for PlanActor {
         self.order(reply, cx, |decisions| decisions.order(kind, &by));
         if cancels {
             self.running.values().for_each(|(_, cancelled)| cancelled.set());
-            self.leave_queues();
         }
+        // Also of a plan that is paused now.
+        self.leave_queues();
     }
 }
 

@@ -29,7 +29,8 @@ impl PlanActor {
         let call = plan.step(step).calls;
         // Released when the code has ended, or is dropped.
         let place = self.places.remove(&step);
-        if plan.state != PlanState::Running
+        // A call that was decided before a pause is made.
+        if !matches!(plan.state, PlanState::Running | PlanState::Paused)
             || !matches!(plan.step(step).state, StepState::Running | StepState::Reverting)
         {
             return;

@@ -342,14 +342,15 @@ impl Decisions<'_> {
         self.send_again();
         let mut interrupted_steps = self.plan.in_state(StepState::Running);
         interrupted_steps.extend(self.plan.in_state(StepState::Reverting));
-        if self.plan.state != PlanState::Running {
+        let is_paused = self.plan.state == PlanState::Paused;
+        if self.plan.state != PlanState::Running && !is_paused {
             // It was halted: its steps stay as they are.
             interrupted_steps.clear();
         }
         for step in interrupted_steps {
             if self.plan.step(step).is_queued {
                 // It waited for a place: its code was not called, and it asks again.
-                self.effects.push(Effect::Call(step));
+                self.effects.extend((!is_paused).then_some(Effect::Call(step)));
                 continue;
             }
             self.interrupted(step, unclean_ends_max);

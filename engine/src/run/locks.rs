@@ -42,7 +42,7 @@ impl PlanActor {
             return (Vec::new(), Vec::new());
         };
         let names = || plan.locks.iter().map(|lock| lock.name.clone()).collect();
-        let runs = plan.state == PlanState::Running;
+        let runs = plan.needs_locks();
         let begins =
             |record: &Record| matches!(record, Record::Became { state: PlanState::Running, .. });
         let takes = !self.holds_locks && (runs || self.records.iter().any(begins));
@@ -69,7 +69,8 @@ impl PlanActor {
 
     /// After a commit: wakes the waiters of locks that this plan does not need any more.
     pub(super) fn give_locks_back(&self) {
-        let needs_none = |plan: &Plan| matches!(plan.state, PlanState::Stopped | PlanState::Paused);
+        let is_over = |plan: &Plan| matches!(plan.state, PlanState::Stopped | PlanState::Paused);
+        let needs_none = |plan: &Plan| is_over(plan) && !plan.needs_locks();
         if self.plan.as_ref().is_some_and(needs_none) {
             self.leave_locks();
         }

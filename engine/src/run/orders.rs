@@ -1,4 +1,4 @@
-//! Orders of operators for plans: resume, skip, retry, edit, cancel, halt, revert.
+//! Orders of operators for plans: pause, resume, skip, retry, edit, cancel, halt, revert.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +13,7 @@ use crate::time::Time;
 /// An order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum OrderKind {
+    // Variants are added at the end: worlds of several versions send them to one another.
     /// Go on with a paused plan.
     Resume,
     /// Leave a failed step out when the plan goes on.
@@ -41,6 +42,8 @@ pub(crate) enum OrderKind {
     Timer { step: StepId, name: String, due: Option<Time> },
     /// Complete a promise.
     Complete { name: String, key: String, value: Payload },
+    /// Take no new step until it is resumed.
+    Pause,
 }
 
 impl Decisions<'_> {
@@ -48,6 +51,7 @@ impl Decisions<'_> {
     pub(crate) fn order(&mut self, kind: OrderKind, by: &str) -> Result<(), Refusal> {
         let done = match kind {
             OrderKind::EditInput(action, input) => return self.edit_input(action, input, by),
+            OrderKind::Pause => self.pause(by),
             OrderKind::Resume => self.resume(by),
             OrderKind::Skip(step) => self.skip(step, by),
             OrderKind::SkipFailed => self.skip_failed(by),
@@ -76,6 +80,24 @@ impl Decisions<'_> {
 
     fn known_step(&self, step: StepId) -> Result<(), String> {
         self.plan.find_step(step).map(|_| ()).ok_or_else(|| format!("it has no step {step}"))
+    }
+
+    /// Takes no new step. Code that runs is not interrupted, and its result counts; events and due
+    /// timers wait. The locks of the plan are given back when no code of it runs.
+    fn pause(&mut self, by: &str) -> Result<(), String> {
+        let problem = match self.plan.state {
+            PlanState::Running if self.plan.cancel.is_some() => "it is being cancelled",
+            PlanState::Running if self.plan.continues.is_some() => "its next run begins: ask again",
+            PlanState::Running => {
+                self.become_state(PlanState::Paused, &format!("paused by {by}"));
+                return Ok(());
+            }
+            PlanState::Paused => "it is paused already",
+            PlanState::Stopped => "it is over",
+            PlanState::Scheduled => "it has not begun: freeze it",
+            _ => "it has not begun",
+        };
+        Err(problem.to_owned())
     }
 
     /// Goes on: failed steps are tried again.
@@ -109,6 +131,8 @@ impl Decisions<'_> {
                 self.call(step, self.plan.first_cause(step));
             }
         }
+        // Steps that waited for a place when the plan was paused ask again.
+        self.effects.extend(self.plan.queued().iter().copied().map(Effect::Call));
         // Steps that wait for their parts: a result may have come meanwhile.
         for step in self.plan.in_state(StepState::Suspended) {
             self.take_event(step);
@@ -156,6 +180,9 @@ impl Decisions<'_> {
         if steps.is_empty() {
             return Err(format!("step {from} has not begun"));
         }
+        if let Some(step) = steps.iter().find(|step| self.plan.runs(**step)) {
+            return Err(format!("the code of step {step} still runs: wait until it has ended"));
+        }
         let why = format!("from step {from}, by {by}");
         self.record(Record::Reset { at: self.now, steps: steps.clone(), why });
         self.drop_parts_of(&steps);
@@ -169,6 +196,12 @@ impl Decisions<'_> {
         let by = by.to_owned();
         self.record(Record::CancelRequested { at: self.now, by, is_forced });
         self.plan.children.ask_to_end_again();
+        // Of a plan that was paused by an order, steps are told to end as those of a running plan.
+        let is_live = !self.plan.is_settled() && !self.plan.has_failed();
+        let is_paused = self.plan.state == PlanState::Paused;
+        if is_paused && (is_live || self.plan.is_busy()) && self.may_go_on().is_ok() {
+            self.become_state(PlanState::Running, "resumed to be cancelled");
+        }
         if self.plan.state == PlanState::Running {
             self.end_queued(is_forced);
             for step in self.plan.in_state(StepState::Suspended) {

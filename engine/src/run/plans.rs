@@ -30,7 +30,9 @@ impl Decisions<'_> {
         }
         let plans = asked.into_rest();
         self.record(Record::SubPlans { at: self.now, step, plans, at_once });
-        self.begin_more();
+        if self.plan.state == PlanState::Running {
+            self.begin_more();
+        }
     }
 
     /// Begins the plans that may begin now and might not before.
@@ -74,7 +76,8 @@ impl Decisions<'_> {
     /// Calls a step whose plans are all over, if it waits and does not know it.
     pub(super) fn plans_are_over(&mut self, step: StepId) {
         let is_suspended = self.plan.step(step).state == StepState::Suspended;
-        if !is_suspended || !self.plan.children.are_untold(step) {
+        let is_running = self.plan.state == PlanState::Running;
+        if !is_running || !is_suspended || !self.plan.children.are_untold(step) {
             return;
         }
         match self.plan.cancel.as_ref().map(|cancel| cancel.is_forced) {

@@ -88,7 +88,7 @@ impl AsyncHandler<TakeBack> for PlanActor {
         match read {
             Ok((plan, (head, growth, _))) => {
                 (self.head, self.growth) = (head, growth);
-                self.holds_locks = plan.state == PlanState::Running;
+                self.holds_locks = plan.needs_locks();
                 self.know_followed(&plan);
                 self.plan = Some(plan);
                 let running = std::mem::take(&mut self.running);

@@ -29,6 +29,8 @@ pub enum BulkOrder {
     Cancel,
     /// [`PlanHandle::cancel_now`](crate::PlanHandle::cancel_now).
     CancelNow,
+    /// [`PlanHandle::pause`](crate::PlanHandle::pause).
+    Pause,
     /// [`PlanHandle::resume`](crate::PlanHandle::resume).
     Resume,
     /// [`PlanHandle::skip_failed`](crate::PlanHandle::skip_failed).
@@ -47,6 +49,7 @@ impl BulkOrder {
         Some(match self {
             Self::Cancel => OrderKind::Cancel { is_forced: false },
             Self::CancelNow => OrderKind::Cancel { is_forced: true },
+            Self::Pause => OrderKind::Pause,
             Self::Resume => OrderKind::Resume,
             Self::Skip => OrderKind::SkipFailed,
             Self::Retry => OrderKind::RetryFailed,
@@ -66,6 +69,9 @@ impl BulkOrder {
         let unless = |fits: bool, problem: &str| (!fits).then(|| problem.to_owned());
         Ok(match self {
             Self::Cancel | Self::CancelNow | Self::Halt => unless(!is_over, "it is over"),
+            Self::Pause => {
+                unless(row.state == PlanState::Running, "only a running plan can be paused")
+            }
             Self::Resume if row.state != PlanState::Paused => {
                 Some("only a paused plan can be resumed".to_owned())
             }

@@ -171,6 +171,15 @@ impl PlanHandle {
         Finished { plan: self.id, finished }
     }
 
+    /// Pauses a running plan: it takes no new step, and begins no sub-plan, until
+    /// [`resume`](Self::resume). Code that runs is not interrupted, and what it returns counts. Events
+    /// are taken and kept; timers, retries and time limits that come due wait for the resume. Sub-plans
+    /// that have begun go on. The pause survives restarts. A plan that is delayed is held by
+    /// [`freeze`](Self::freeze) instead.
+    pub fn pause(&self, by: &str) -> Completion<Result<(), PlanError>> {
+        self.order(OrderKind::Pause, by)
+    }
+
     /// Goes on with the plan after it was paused: its failed steps are tried again, or its failed
     /// compensation.
     pub fn resume(&self, by: &str) -> Completion<Result<(), PlanError>> {

@@ -56,7 +56,7 @@ fn what_can_be_done_is_what_is_taken() {
     let plan = theatre.perform("ann bob");
     let view = theatre.settle(&plan);
     let tree = view.tree();
-    assert_eq!(tree.plan.can, [Can::Cancel, Can::CancelNow, Can::Halt]);
+    assert_eq!(tree.plan.can, [Can::Cancel, Can::CancelNow, Can::Halt, Can::Pause]);
     let waits = &tree.nodes[1].steps[1];
     assert_eq!(
         (waits.can.as_slice(), waits.waits_for.as_str()),

@@ -4,6 +4,7 @@
 mod common;
 
 mod left_queues;
+mod pauses;
 mod polling;
 mod polls_together;
 mod promises;

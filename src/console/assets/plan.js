@@ -18,6 +18,7 @@ const ASKED = { graph: { limit: 500, beside: 19 }, timeline: { limit: 200, phase
 
 /** What each order does, said before it is given. */
 const ORDERS = {
+  pause: "It takes no new step until it is resumed; code that runs is not interrupted.",
   resume: "It goes on: failed steps are tried again.",
   skip_failed: "Failed steps are left out, and it goes on.",
   retry_failed: "Failed steps, and all that come after them, are put back to their begin, and it goes on.",

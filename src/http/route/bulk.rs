@@ -60,6 +60,7 @@ pub(in crate::http) async fn order(
     let kind = match asked.order {
         ManyOrder::Cancel => Kind::Cancel,
         ManyOrder::CancelNow => Kind::CancelNow,
+        ManyOrder::Pause => Kind::Pause,
         ManyOrder::Resume => Kind::Resume,
         ManyOrder::SkipFailed => Kind::Skip,
         ManyOrder::RetryFailed => Kind::Retry,

@@ -48,6 +48,7 @@ pub(in crate::http) async fn give(
         Order::Label { name, value } => plan.label(name, value, by),
         Order::RemoveLabel { name } => plan.remove_label(name, by),
         Order::Halt {} => plan.halt(by),
+        Order::Pause {} => plan.pause(by),
         Order::Resume {} => plan.resume(by),
         Order::Fail {} => plan.fail(by),
         Order::Revert {} => plan.revert(by),
