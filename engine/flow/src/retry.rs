@@ -1,8 +1,11 @@
 //! Retry of a failed run from its failed task.
 //!
 //! The retry is a plan of its own: the failed one stays as it is, with its history. It begins at the task
-//! that failed, with the data and the context that this task had, also inside of `do`, `for` and `try`.
-//! A `fork`, a function, a `listen` with `foreach` and a handler (`catch.do`) begin anew.
+//! that failed, with the data and the context that this task had, also inside of `do`, `for`, `try`, a
+//! function and a branch of a `fork`, whose finished branches are not run again. A `listen` with
+//! `foreach` and a handler (`catch.do`) begin anew.
+
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 use turnwheel_engine::action::Action;
@@ -13,8 +16,8 @@ use turnwheel_engine::{
 
 use crate::definition::Flow;
 use crate::flows::{labelled, result, FlowError, Flows};
-use crate::model::{Block, Directive, Kind, TaskId};
-use crate::run::{Cursor, FlowPlan, FlowStart, TaskInput, TaskOutput};
+use crate::model::{Directive, Kind, TaskId};
+use crate::run::{Cursor, FlowPlan, FlowStart, Outcome, TaskInput, TaskOutput};
 use crate::Definition;
 
 /// The label of a retry: the plan that failed.
@@ -151,32 +154,74 @@ impl Places<'_> {
     fn find(&self) -> Result<Vec<Cursor>, FlowError> {
         let mut places = Vec::new();
         let root = self.failed.actions.first().map(|root| root.id);
-        let (mut parent, mut lists) = (root, Some((&self.old.main, &self.new.main)));
+        let (old, new) = (&self.old.main[..], &self.new.main[..]);
+        let (mut parent, mut lists, mut is_fork) = (root, Some((old, new)), false);
         while let Some(((old, new), of)) = lists.take().zip(parent) {
-            let Some((action, input)) = self.last_of(of, old) else { break };
+            let last = if is_fork { self.failed_of(of, old) } else { self.last_of(of, old) };
+            let Some((action, input)) = last else { break };
             // Parts of a task that is extended are asked for by another step.
             let is_extended = input.is_extended;
-            let (place, failed) = self.place(action, input, new)?;
+            let (mut place, failed) = self.place(action, input, new)?;
+            if is_fork {
+                place.branches = self.branches_of(of, old, new);
+            }
             places.push(place);
             if let Some((id, other)) = failed.filter(|_| !is_extended) {
                 parent = Some(action.id);
-                lists = inner(&self.old.task(id).kind).zip(inner(&self.new.task(other).kind));
+                let (old, new) = (&self.old.task(id).kind, &self.new.task(other).kind);
+                is_fork = matches!(old, Kind::Fork { .. });
+                let is_same = is_fork == matches!(new, Kind::Fork { .. });
+                lists = inner(old).zip(inner(new)).filter(|_| is_same);
             }
         }
         Ok(places)
     }
 
+    /// The action with its input, if it is a task of a list that this parent has asked for.
+    fn part<'a>(
+        &self,
+        action: &'a ActionData,
+        parent: ActionId,
+        list: &[TaskId],
+    ) -> Option<(&'a ActionData, TaskInput)> {
+        let is_task = [internal::TASK, internal::EFFECT].contains(&action.name.as_str());
+        if !is_task || action.parent != Some(parent) {
+            return None;
+        }
+        let input: TaskInput = action.input.read().ok()?;
+        let is_of_list = list.iter().any(|id| self.old.task(*id).pointer == input.at);
+        is_of_list.then_some((action, input))
+    }
+
     /// The task of a list that was asked for last, by this action.
-    fn last_of(&self, parent: ActionId, list: &Block) -> Option<(&ActionData, TaskInput)> {
-        self.failed.actions.iter().rev().find_map(|action| {
-            let is_task = [internal::TASK, internal::EFFECT].contains(&action.name.as_str());
-            if !is_task || action.parent != Some(parent) {
-                return None;
-            }
-            let input: TaskInput = action.input.read().ok()?;
-            let is_of_list = list.iter().any(|id| self.old.task(*id).pointer == input.at);
-            is_of_list.then_some((action, input))
-        })
+    fn last_of(&self, parent: ActionId, list: &[TaskId]) -> Option<(&ActionData, TaskInput)> {
+        self.failed.actions.iter().rev().find_map(|action| self.part(action, parent, list))
+    }
+
+    /// The first branch of a fork that has failed.
+    fn failed_of(&self, fork: ActionId, list: &[TaskId]) -> Option<(&ActionData, TaskInput)> {
+        let has_failed = |action: &&ActionData| {
+            outcome_of(action).is_some_and(|outcome| outcome.fault.is_some())
+        };
+        let mut failed = self.failed.actions.iter().filter(has_failed);
+        failed.find_map(|action| self.part(action, fork, list))
+    }
+
+    /// The results of the branches of a fork that are done, by their places in the new definition.
+    fn branches_of(
+        &self,
+        fork: ActionId,
+        old: &[TaskId],
+        new: &[TaskId],
+    ) -> BTreeMap<u32, Outcome> {
+        let done = |action: &ActionData| {
+            let (_, task) = self.part(action, fork, old)?;
+            let outcome = outcome_of(action).filter(|outcome| outcome.fault.is_none())?;
+            let name = &self.old.task(*self.old.by_pointer.get(&task.at)?).name;
+            let index = new.iter().position(|id| self.new.task(*id).name == *name)?;
+            Some((u32::try_from(index).ok()?, outcome))
+        };
+        self.failed.actions.iter().filter_map(done).collect()
     }
 
     /// The place of a task in a list of the definition that goes on, with the data before it; and the
@@ -185,7 +230,7 @@ impl Places<'_> {
         &self,
         action: &ActionData,
         task: TaskInput,
-        list: &Block,
+        list: &[TaskId],
     ) -> Result<(Cursor, Option<(TaskId, TaskId)>), FlowError> {
         let id = self.old.by_pointer.get(&task.at).copied();
         let name = id.map(|id| self.old.task(id).name.clone()).unwrap_or_default();
@@ -200,8 +245,7 @@ impl Places<'_> {
         let round = self.round_of(action, &task);
         let context = Some(task.context).filter(|context| !context.is_null());
         let at_task = Cursor { index, round, value: task.raw, context, ..Cursor::default() };
-        let outcome = action.output.read::<TaskOutput>().ok().and_then(|output| output.outcome);
-        let Some(done) = outcome.filter(|outcome| outcome.fault.is_none()) else {
+        let Some(done) = outcome_of(action).filter(|outcome| outcome.fault.is_none()) else {
             return Ok((at_task, id.map(|id| (id, list[index]))));
         };
         // The last task is done: the flow failed after it.
@@ -227,12 +271,19 @@ impl Places<'_> {
     }
 }
 
-/// The list of a task whose parts follow one another. Other tasks begin anew.
-fn inner(kind: &Kind) -> Option<&Block> {
+/// The result of a task, if it is over.
+fn outcome_of(action: &ActionData) -> Option<Outcome> {
+    action.output.read::<TaskOutput>().ok()?.outcome
+}
+
+/// The parts of a task that can go on in one of them. Other tasks begin anew.
+fn inner(kind: &Kind) -> Option<&[TaskId]> {
     match kind {
         Kind::Do(block) => Some(block),
         Kind::For(it) => Some(&it.block),
         Kind::Try(it) => Some(&it.block),
+        Kind::Fork { branches, .. } => Some(branches),
+        Kind::Function { task, .. } => Some(std::slice::from_ref(task)),
         _ => None,
     }
 }

@@ -192,8 +192,11 @@ impl Machine<'_> {
 
     /// Whether it has a place and no part yet: that of the previous run, or of a failed one.
     pub(super) fn goes_on(&self) -> bool {
-        let is_list = |kind: &Kind| matches!(kind, Kind::Do(_) | Kind::For(_) | Kind::Try(_));
-        self.cursor.part == 0 && self.env.task.is_none_or(|task| is_list(&task.kind))
+        let has_parts = |kind: &Kind| match kind {
+            Kind::Do(_) | Kind::For(_) | Kind::Try(_) => true,
+            kind => matches!(kind, Kind::Fork { .. } | Kind::Function { .. }),
+        };
+        self.cursor.part == 0 && self.env.task.is_none_or(|task| has_parts(&task.kind))
     }
 
     /// Continues where the previous run has ended. Its timer is gone: the rest of the time limit of
@@ -206,7 +209,33 @@ impl Machine<'_> {
             let passed = self.env.around.now.since(turnwheel_engine::Time(self.cursor.began));
             self.asks.notices.push((limit.saturating_sub(passed), Notice::Late(u32::MAX)));
         }
-        self.go_to(self.cursor.index)
+        match self.env.task.map(|task| &task.kind) {
+            Some(Kind::Function { task, .. }) => {
+                self.cursor.part = 1;
+                self.ask(*task, 0, self.cursor.value.clone(), Map::new())?;
+                Ok(self.wait())
+            }
+            Some(Kind::Fork { branches, .. }) => self.fork_again(branches),
+            _ => self.go_to(self.cursor.index),
+        }
+    }
+
+    /// Asks for the branches that are not over: first for the one that has failed, which goes on where
+    /// it was, then for the others, which begin anew.
+    fn fork_again(&mut self, branches: &[TaskId]) -> Result<Turn, Fault> {
+        self.cursor.part = 1;
+        let failed = self.cursor.index;
+        let others = (0..branches.len()).filter(|index| *index != failed);
+        for index in std::iter::once(failed).chain(others) {
+            let tag = index as u32;
+            let Some(branch) = branches.get(index) else { continue };
+            if self.cursor.branches.contains_key(&tag) {
+                continue;
+            }
+            let own = if index == failed { &self.cursor.value } else { &self.env.input };
+            self.ask(*branch, tag, own.clone(), Map::new())?;
+        }
+        Ok(self.wait())
     }
 
     fn block_failed(&mut self, fault: Fault) -> Result<Turn, Fault> {

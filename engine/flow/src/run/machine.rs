@@ -231,6 +231,7 @@ impl Machine<'_> {
                 self.next_round()
             }
             Kind::Fork { branches, .. } => {
+                self.cursor.part = 1;
                 for (tag, branch) in branches.iter().enumerate() {
                     self.ask(*branch, tag as u32, input.clone(), Map::new())?;
                 }
@@ -241,6 +242,7 @@ impl Machine<'_> {
                     Some(with) => self.env.fill_own(with)?,
                     None => input,
                 };
+                self.cursor.part = 1;
                 self.ask(*task, 0, input, Map::new())?;
                 Ok(self.wait())
             }

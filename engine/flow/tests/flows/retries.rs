@@ -211,6 +211,42 @@ do:
 }
 
 #[test]
+fn retry_goes_on_in_the_failed_branch_of_a_fork_and_in_a_function() {
+    let (world, flows) = world(failing(1));
+    let forked = load(
+        "
+use:
+  functions:
+    work:
+      do:
+        - prepare: { set: { n: '${ .n + 1 }' } }
+        - second:
+            run: { shell: { command: second } }
+            output: { as: '${ $input }' }
+        - after: { set: { n: '${ .n + 100 }' } }
+do:
+  - both:
+      fork:
+        branches:
+          - quick: { set: { quick: '${ .n }' } }
+          - long:
+              do:
+                - before: { set: { n: '${ .n + 10 }' } }
+                - work: { call: work, with: { n: '${ .n }' } }
+",
+    );
+    let failed = run(&flows, &forked, json!({ "n": 1 }));
+    flow::result(&failed).expect_err("the function failed");
+    let again = retried(&flows, &failed, None, None).expect("it is retried");
+    let output = flow::result(&again).expect("it ends well");
+    assert_eq!(output, json!([{ "quick": 1 }, { "n": 112 }]));
+    let places: Vec<String> =
+        trace(&again).iter().filter_map(|at| at.rsplit('/').next().map(str::to_owned)).collect();
+    assert_eq!(places, ["both", "long", "work", "work", "second", "after"]);
+    end(world);
+}
+
+#[test]
 fn a_run_that_failed_before_its_first_task_begins_from_its_begin() {
     let (world, flows) = world(FakeIo::new());
     let text = "
