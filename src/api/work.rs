@@ -59,7 +59,7 @@ pub struct Task {
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TaskHeartbeat {
-    /// Maximum silence of the worker from now on, in milliseconds; 30,000 by default.
+    /// Maximum silence of the worker from now on, in milliseconds; as before by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_ms: Option<u64>,
     /// Progress data; passed to the next worker if this one is lost.

@@ -49,6 +49,10 @@ pub(crate) struct Which {
     #[arg(long)]
     name: Option<String>,
 
+    /// Plans of this flow: its name, or namespace/name, or namespace/name:version.
+    #[arg(long, value_name = "FLOW")]
+    flow: Option<String>,
+
     /// Plans with this label, and with this value if one is given; all that are said.
     #[arg(long, value_name = "NAME[=VALUE]")]
     label: Vec<String>,
@@ -144,6 +148,7 @@ impl Which {
             Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
             None => (label.clone(), None),
         });
+        let labels = labels.chain(self.flow.iter().flat_map(|flow| labels_of(flow)));
         Filter {
             states: self.state.iter().filter_map(|name| PlanState::from_name(name)).collect(),
             results: self.result.iter().filter_map(|name| PlanResult::from_name(name)).collect(),
@@ -162,6 +167,23 @@ impl Which {
             ..Filter::default()
         }
     }
+}
+
+/// The labels of the plans of a flow, by its name, `namespace/name`, and with `:version`.
+fn labels_of(flow: &str) -> Vec<(String, Option<String>)> {
+    let (path, version) = match flow.split_once(':') {
+        Some((path, version)) => (path, Some(version)),
+        None => (flow, None),
+    };
+    let (namespace, name) = match path.split_once('/') {
+        Some((namespace, name)) => (Some(namespace), name),
+        None => (None, path),
+    };
+    let all = [("namespace", namespace), ("name", Some(name)), ("version", version)];
+    let label = |(part, value): (&str, Option<&str>)| {
+        Some((format!("flow.{part}"), Some(value?.to_owned())))
+    };
+    all.into_iter().filter_map(label).collect()
 }
 
 /// A plan as it is named on the command line.
@@ -242,6 +264,16 @@ mod tests {
         assert!(STATES.iter().all(|name| PlanState::from_name(name).is_some()));
         assert!(RESULTS.iter().all(|name| PlanResult::from_name(name).is_some()));
         assert!(REASONS.iter().all(|name| Waiting::from_name(name).is_some()));
+    }
+
+    #[test]
+    fn plans_of_a_flow_are_named_by_its_name_or_more_of_it() {
+        let label = |part: &str, value: &str| (format!("flow.{part}"), Some(value.to_owned()));
+        assert_eq!(labels_of("hello"), [label("name", "hello")]);
+        let both = [label("namespace", "guide"), label("name", "hello")];
+        assert_eq!(labels_of("guide/hello"), both);
+        let all = [both.as_slice(), &[label("version", "1.0.0")]].concat();
+        assert_eq!(labels_of("guide/hello:1.0.0"), all);
     }
 
     #[test]

@@ -151,6 +151,15 @@ impl Client {
         self.post("/orders", order)
     }
 
+    /// Removes a plan that is over, with all that happened to it.
+    ///
+    /// # Errors
+    ///
+    /// There is no such plan, it is not over, or the server does not answer.
+    pub fn remove_plan(&self, plan: &str) -> Result<(), ClientError> {
+        self.ask("DELETE", &format!("/plans/{}", encoded(plan)), &[], None, WITHIN).map(drop)
+    }
+
     /// Sends an event to a step that waits for one, or will; it is durable when this returns.
     ///
     /// # Errors

@@ -35,6 +35,15 @@ impl Client {
         self.post(&format!("/work/{}/heartbeat", encoded(&task.id)), &beat)
     }
 
+    /// Gives the task back, not worked on: another worker gets it at once.
+    ///
+    /// # Errors
+    ///
+    /// The task is not this worker's any more, or the server does not answer.
+    pub fn release(&self, task: &api::Task) -> Result<api::TaskDone, ClientError> {
+        self.post(&format!("/work/{}/release", encoded(&task.id)), &serde_json::json!({}))
+    }
+
     /// Says that the task is done; that is durable when this answers.
     ///
     /// # Errors

@@ -34,7 +34,7 @@ macro_rules! codes {
 }
 
 codes! {
-    ActionUnknown = "action-unknown", NOT_FOUND, "There is no such action";
+    ActionUnknown = "action-unknown", UNPROCESSABLE_ENTITY, "There is no such action";
     BodyInvalid = "body-invalid", UNPROCESSABLE_ENTITY, "The body does not say what is needed";
     BodyNotJson = "body-not-json", BAD_REQUEST, "The body is not JSON";
     BodyTooLarge = "body-too-large", PAYLOAD_TOO_LARGE, "The body is too large";

@@ -65,7 +65,7 @@ fn figures() -> OpenApiRouter<Api> {
 fn version_one() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(plans::list, start::start))
-        .routes(routes!(plans::get))
+        .routes(routes!(plans::get, plans::remove))
         .routes(routes!(orders::order))
         .routes(routes!(again::retry))
         .routes(routes!(again::again))
@@ -82,6 +82,7 @@ fn version_one() -> OpenApiRouter<Api> {
         .routes(routes!(callbacks::make))
         .routes(routes!(work::lease))
         .routes(routes!(work::heartbeat))
+        .routes(routes!(work::release))
         .routes(routes!(work::complete))
         .routes(routes!(work::fail))
         .routes(routes!(live::live, cloudevents::publish))

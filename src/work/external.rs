@@ -10,8 +10,11 @@ use turnwheel_engine::{Action, ActionError, Next, RetryPolicy, RunAsync, RunsAsy
 
 use super::offer::Offer;
 
-/// Attempts if a worker fails without saying that it is final.
+/// Attempts if a worker fails without saying that it is final, and the task does not say how many.
 const ATTEMPTS: u32 = 5;
+
+/// Attempts that a task may have.
+const ATTEMPTS_MAX: u32 = 1_000;
 
 /// Bytes of a topic: it is part of the key of each offer.
 const TOPIC_BYTES_MAX: usize = 200;
@@ -25,6 +28,9 @@ pub struct ExternalTask {
     /// Input of the work.
     #[serde(default)]
     pub input: Value,
+    /// Attempts if workers fail without saying that it is final; 5 by default, 1,000 at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
 }
 
 /// Answer of a worker.
@@ -70,12 +76,18 @@ impl Action for External {
     type Phases = RunsAsync;
 
     fn retry(&self) -> RetryPolicy {
-        RetryPolicy::attempts(ATTEMPTS)
+        // The task says how many it has; see `run`.
+        RetryPolicy::attempts(ATTEMPTS_MAX)
     }
 }
 
 impl RunAsync for External {
     async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        let attempts = step.input.attempts.unwrap_or(ATTEMPTS);
+        if attempts == 0 || attempts > ATTEMPTS_MAX {
+            let message = format!("a task has 1 to {ATTEMPTS_MAX} attempts");
+            return Err(ActionError::new("attempts", message).and_final());
+        }
         match step.event::<Outcome>()? {
             Some(Outcome::Completed(output)) => {
                 step.output = output;
@@ -87,7 +99,8 @@ impl RunAsync for External {
                 // The failure is the worker's, not one of handling its event.
                 step.event_is_understood();
                 let error = ActionError::new(kind, message);
-                return Err(if is_final { error.and_final() } else { error });
+                let is_last = is_final || attempt >= attempts;
+                return Err(if is_last { error.and_final() } else { error });
             }
             Some(Outcome::Failed { .. }) | None => {}
         }

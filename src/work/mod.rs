@@ -125,6 +125,8 @@ impl Workers {
                     Ok(()) => leased.push(offer),
                     // Another worker was sooner.
                     Err(StoreError::Conflict { .. }) => was_late = true,
+                    // The tasks leased so far are the worker's: they must reach it.
+                    Err(_) if !leased.is_empty() => return Ok(leased),
                     Err(error) => return Err(error),
                 }
             }
@@ -155,15 +157,37 @@ impl Workers {
         offer.ok_or(LeaseError::Lost)
     }
 
-    /// Makes a lease longer, from now on.
+    /// Makes a lease so long from now on; as long as it was made before if nothing is said.
     ///
     /// # Errors
     ///
     /// The task is not this worker's any more, or the store failed.
-    pub async fn prolong(&self, mut offer: Offer, lease: Duration) -> Result<Offer, LeaseError> {
+    pub async fn prolong(
+        &self,
+        mut offer: Offer,
+        lease: Option<Duration>,
+    ) -> Result<Offer, LeaseError> {
         offer.prolong(lease);
         match offer.write(&*self.store()?).await {
             Ok(()) => Ok(offer),
+            Err(StoreError::Conflict { .. }) => Err(LeaseError::Lost),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Gives a task back that was not worked on: the next worker gets it at once, and its delivery
+    /// does not count.
+    ///
+    /// # Errors
+    ///
+    /// The task is not this worker's any more, or the store failed.
+    pub async fn release(&self, mut offer: Offer) -> Result<(), LeaseError> {
+        offer.release();
+        match offer.write(&*self.store()?).await {
+            Ok(()) => {
+                self.news.notify_waiters();
+                Ok(())
+            }
             Err(StoreError::Conflict { .. }) => Err(LeaseError::Lost),
             Err(error) => Err(error.into()),
         }

@@ -7,6 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use turnwheel_actors::entity::{ReminderId, ReminderRow, ReminderStore, StoreError};
 use turnwheel_engine::{PlanId, StepId};
 
+use super::LEASE_MAX;
+
 /// The name under which offers lie in the store.
 pub(super) const ENTITY: &str = "turnwheel.work";
 
@@ -140,16 +142,31 @@ impl Offer {
         self.row.delay_ms == Some(lease) && self.row.due_ms > now_ms()
     }
 
+    /// How long the lease was made, by its begin or its last heartbeat.
+    fn lease(&self) -> Duration {
+        Duration::from_millis(self.row.due_ms.saturating_sub(self.row.planned_ms)).min(LEASE_MAX)
+    }
+
     pub(super) fn begin_lease(&mut self, lease: Duration) {
         // The version of the row is never the same again, so neither is the lease.
         self.row.delay_ms = Some(self.row.version + 1);
         self.row.failures = self.row.failures.saturating_add(1);
-        self.prolong(lease);
+        self.prolong(Some(lease));
     }
 
-    pub(super) fn prolong(&mut self, lease: Duration) {
+    /// The lease is so long from now on; as long as before if nothing is said.
+    pub(super) fn prolong(&mut self, lease: Option<Duration>) {
+        let lease = lease.unwrap_or_else(|| self.lease());
         let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
-        self.row.due_ms = now_ms().saturating_add(lease_ms).min(i64::MAX as u64);
+        self.row.planned_ms = now_ms();
+        self.row.due_ms = self.row.planned_ms.saturating_add(lease_ms).min(i64::MAX as u64);
+    }
+
+    /// Nobody has it any more: it was not worked on.
+    pub(super) fn release(&mut self) {
+        self.row.delay_ms = None;
+        self.row.failures = self.row.failures.saturating_sub(1);
+        (self.row.planned_ms, self.row.due_ms) = (now_ms(), now_ms());
     }
 
     /// Writes it for the first time; nothing happens if it is there.

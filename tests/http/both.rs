@@ -305,6 +305,8 @@ fn the_client_has_every_operation_of_the_api() {
         client.schedule_times("s").is_err(),
         client.lease(&api::Lease::default()).is_err(),
         client.beat(&task, &json!(1)).is_err(),
+        client.release(&task).is_err(),
+        client.remove_plan("p").is_err(),
         client.complete(&task, &json!(1)).is_err(),
         client.fail(&task, &fail).is_err(),
         client.events(&[]).is_err(),

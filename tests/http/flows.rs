@@ -32,6 +32,19 @@ fn add(served: &Served, source: &str) -> Answer {
     served.send_bytes("POST", "/api/v1/flows", &yaml, Some(source.as_bytes()))
 }
 
+/// Where a relative reference in the answer to a request leads.
+fn target(path: &str, reference: &str) -> String {
+    let mut parts: Vec<&str> = path.split('/').collect();
+    parts.pop();
+    for part in reference.split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
 #[test]
 fn a_flow_is_added_looked_at_and_started_once() {
     let served = served();
@@ -52,6 +65,11 @@ fn a_flow_is_added_looked_at_and_started_once() {
     let id = first.json()["id"].as_str().unwrap().to_owned();
     let plan = served.ended(&id);
     assert_eq!(plan["result"], "success", "{plan}");
+    assert_eq!(served.get(&target(start, first.header("location"))).json()["id"], json!(id));
+    let rerun = format!("/api/v1/plans/{id}/again");
+    let again = served.post(&rerun, &json!({}));
+    let location = target(&rerun, again.header("location"));
+    assert_eq!(served.get(&location).json()["id"], again.json()["id"]);
     assert_eq!(plan["labels"]["flow.name"], "greet");
     assert!(plan["output"].to_string().contains("hello ann"), "{plan}");
     let again = served.send("POST", start, &key, Some(&run));

@@ -202,15 +202,51 @@ fn figures_count_what_the_world_has_done() {
 }
 
 #[test]
+fn plan_that_is_over_is_removed_and_one_under_way_is_not() {
+    let served = Served::new();
+    let plan = served.start("ask", &json!(null));
+    served.suspended(&plan);
+    let path = format!("/api/v1/plans/{plan}");
+    served.send("DELETE", &path, &[], None).is_problem(409, "plan-state");
+    served.post(&format!("{path}/orders"), &json!({"order": "cancel"}));
+    served.ended(&plan);
+    assert_eq!(served.send("DELETE", &path, &[], None).status, 204);
+    served.get(&path).is_problem(404, "plan-unknown");
+}
+
+#[test]
+fn plan_is_paused_and_goes_on_with_what_came_meanwhile() {
+    let served = Served::new();
+    let plan = served.start("ask", &json!(null));
+    let step = served.suspended(&plan);
+    let possible = served.get(&format!("/api/v1/plans/{plan}")).json()["possible"].clone();
+    assert_eq!(possible, json!(["cancel", "cancel_now", "halt", "pause"]));
+    let order = |order: &str| {
+        let orders = format!("/api/v1/plans/{plan}/orders");
+        served.post(&orders, &json!({ "order": order }))
+    };
+    assert_eq!(order("pause").status, 200);
+    assert_eq!(served.ended(&plan)["state"], "paused");
+    order("pause").is_problem(409, "plan-state");
+    let events = format!("/api/v1/plans/{plan}/steps/{step}/events");
+    assert_eq!(served.post(&events, &json!({"event": 7})).status, 200);
+    assert_eq!(served.ended(&plan)["state"], "paused");
+    assert_eq!(order("resume").status, 200);
+    assert_eq!(served.ended(&plan)["output"], 7);
+}
+
+#[test]
 fn what_is_not_there_is_said_by_name() {
     let served = Served::new();
     let id = "0190a5c4-7b1e-7cc3-98c4-dc0c0c07398f";
     served.get(&format!("/api/v1/plans/{id}")).is_problem(404, "plan-unknown");
     served.get("/api/v1/plans/seven").is_problem(400, "id-invalid");
     served.get("/api/v1/nothing").is_problem(404, "path-unknown");
+    let nothing = served.send("DELETE", &format!("/api/v1/plans/{id}"), &[], None);
+    nothing.is_problem(404, "plan-unknown");
     served.send("DELETE", "/api/v1/plans", &[], None).is_problem(405, "method-wrong");
     let unknown = json!({"action": "none"});
-    served.post("/api/v1/plans", &unknown).is_problem(404, "action-unknown");
+    served.post("/api/v1/plans", &unknown).is_problem(422, "action-unknown");
     let unfit = json!({"action": "echo", "input": {"txt": 1}});
     let problem = served.post("/api/v1/plans", &unfit).is_problem(422, "input-invalid");
     assert!(problem["detail"].as_str().unwrap().contains("text"), "{problem}");

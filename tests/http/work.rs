@@ -4,7 +4,9 @@
 use serde_json::{json, Value};
 use turnwheel::actors::entity::{ReminderId, ReminderRow};
 use turnwheel::engine::store::OF_PLAN;
-use turnwheel::engine::{MemoryStore, Store, World};
+use turnwheel::engine::{
+    Action, ActionError, MemoryStore, Next, Run, Runs, StepContext, Store, World,
+};
 use turnwheel::http::{Access, Options};
 use turnwheel::runtime::completion::block_on;
 use turnwheel::sqlite::SqliteStore;
@@ -213,5 +215,82 @@ fn a_callback_that_nobody_uses_goes_with_its_plan() {
         assert_eq!((version(&key), version(&other)), (0, 1), "only that of the plan that is gone");
         let told = served.post(&format!("/api/v1/callbacks/{token}"), &json!(null));
         told.is_problem(404, "callback-unknown");
+    }
+}
+
+#[test]
+fn heartbeat_without_a_length_keeps_the_length_of_the_lease() {
+    let served = served_over(MemoryStore::new());
+    served.start("external", &json!({"topic": "mail"}));
+    // An hour: half a minute from now on would end before it. The times are compared as texts.
+    let tasks = lease(&served, &json!({"lease_ms": 3_600_000}));
+    let of = format!("/api/v1/work/{}", tasks[0]["id"].as_str().unwrap());
+    let beat = served.post(&format!("{of}/heartbeat"), &json!({}));
+    assert!(beat.json()["until"].as_str() >= tasks[0]["until"].as_str(), "{}", beat.text);
+    let beat = served.post(&format!("{of}/heartbeat"), &json!({"lease_ms": 1_000}));
+    assert!(beat.json()["until"].as_str() < tasks[0]["until"].as_str(), "{}", beat.text);
+}
+
+#[test]
+fn released_task_is_handed_out_at_once_and_its_delivery_does_not_count() {
+    let served = served_over(MemoryStore::new());
+    served.start("external", &json!({"topic": "mail"}));
+    let tasks = lease(&served, &json!({"lease_ms": 3_600_000}));
+    let of = format!("/api/v1/work/{}", tasks[0]["id"].as_str().unwrap());
+    assert_eq!(served.post(&format!("{of}/release"), &json!({})).status, 200);
+    served.post(&format!("{of}/complete"), &json!({})).is_problem(409, "lease-lost");
+    let next = lease(&served, &json!({}));
+    assert_eq!((&next[0]["plan"], &next[0]["delivery"]), (&tasks[0]["plan"], &json!(1)));
+}
+
+#[test]
+fn task_has_as_many_attempts_as_it_says() {
+    let served = served_over(MemoryStore::new());
+    let plan = served.start("external", &json!({"topic": "mail", "attempts": 1}));
+    let tasks = lease(&served, &json!({}));
+    let of = format!("/api/v1/work/{}/fail", tasks[0]["id"].as_str().unwrap());
+    assert_eq!(served.post(&of, &json!({"message": "no network"})).status, 200);
+    assert_eq!(served.ended(&plan)["state"], "paused");
+    let none = served.start("external", &json!({"topic": "mail", "attempts": 0}));
+    assert_eq!(served.ended(&none)["state"], "paused");
+}
+
+#[test]
+fn task_that_cannot_be_handed_out_does_not_keep_others_from_the_worker() {
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    let workers = Workers::new();
+    let builder = with(World::builder().action(workers.action())).action(Blocked(blocked.into()));
+    let world = builder.build(MemoryStore::new()).expect("a world");
+    workers.attach(&world);
+    let served = Served::with(world, Options::new(Access::Loopback).workers(&workers));
+    // The offer of a step that does not come to rest.
+    let stuck = served.start("blocked", &json!(null));
+    let mut row =
+        ReminderRow::new(ReminderId::new("turnwheel.work", "mail", &format!("{stuck}/2/1")));
+    (row.first_due_ms, row.planned_ms, row.due_ms) = (1, 1, 1);
+    block_on(served.world.reminders().upsert(&row, 1)).expect("no worker").expect("it is written");
+    let plan = served.start("external", &json!({"topic": "mail"}));
+    served.suspended(&plan);
+    let tasks = lease(&served, &json!({"limit": 2}));
+    assert_eq!(tasks.as_array().map(Vec::len), Some(1), "{tasks}");
+    assert_eq!(tasks[0]["plan"], plan);
+    drop(release);
+    served.ended(&stuck);
+}
+
+/// Code that runs until the other end is dropped.
+struct Blocked(std::sync::Mutex<std::sync::mpsc::Receiver<()>>);
+
+impl Action for Blocked {
+    const NAME: &'static str = "blocked";
+    type Input = Value;
+    type Output = ();
+    type Phases = Runs;
+}
+
+impl Run for Blocked {
+    fn run(&self, _: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        let _dropped = self.0.lock().expect("nothing panics under it").recv();
+        Ok(Next::Done)
     }
 }

@@ -36,7 +36,7 @@ pub(in crate::http) async fn retry(
     let flow = version_of(&flows, &flows.start_of(&failed)?, &rerun).await?;
     let options = traced(TriggerOptions::new().by(&*who.name));
     let named = flows.retry(&failed, flow.as_ref(), rerun.input, options).await?;
-    finish(&who, &format!("retry of {id}"), named).await
+    finish(&who, &format!("retry of {id}"), named, 2).await
 }
 
 /// Runs a plan again from its begin, with its input or another one
@@ -80,7 +80,7 @@ pub(in crate::http) async fn again(
     } else {
         same_action(&api, &before, rerun, options).await?
     };
-    finish(&who, &format!("{id} again"), named).await
+    finish(&who, &format!("{id} again"), named, 2).await
 }
 
 /// A plan of the same action.

@@ -217,5 +217,5 @@ pub(in crate::http) async fn start(
         options = options.deadline(Duration::from_millis(ms));
     }
     let (named, _input) = flows.start_named(&flow, run.input, traced(options))?;
-    finish(&who, &flow.id(), named).await
+    finish(&who, &flow.id(), named, 4).await
 }

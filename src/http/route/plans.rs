@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::Json as Answer;
 use serde::Deserialize;
 use turnwheel_engine::store::{Filter, Order};
-use turnwheel_engine::{PlanId, PlanResult, PlanState, Time, Waiting};
+use turnwheel_engine::{
+    BulkOrder, BulkOutcome, PlanError, PlanId, PlanResult, PlanState, Time, Waiting,
+};
 use utoipa::IntoParams;
 
 use crate::api::{self, PlanDetail, PlanPage};
@@ -18,6 +21,7 @@ use crate::http::limits::{PAGE, PAGE_MAX, WAIT_MAX};
 use crate::http::problem::Problem;
 use crate::http::show;
 use crate::http::state::Api;
+use crate::http::trace;
 use crate::key;
 
 /// The requested plans.
@@ -230,4 +234,31 @@ pub(in crate::http) async fn get(
     }
     let view = handle.view().await?;
     Ok(Answer(show::plan(api.world(), &view)))
+}
+
+/// Removes a plan that is over, with all that happened to it
+#[utoipa::path(
+    delete, path = "/plans/{plan}", tag = "plans", operation_id = "removePlan",
+    params(("plan" = String, Path, description = "The plan")),
+    responses((status = 204, description = "It is gone")),
+)]
+pub(in crate::http) async fn remove(
+    State(api): State<Api>,
+    Who(who): Who,
+    PlanAt(id): PlanAt,
+) -> Result<StatusCode, Problem> {
+    // A plan that is not there is told as such.
+    api.world().plan(id).view().await?;
+    let bulk = api.world().bulk(Filter::default()).only(&[id]);
+    let report = bulk.run(BulkOrder::Delete, &who.name).await?;
+    let outcome = report.plans.into_iter().next().map(|plan| plan.outcome);
+    let done = match outcome {
+        Some(BulkOutcome::Done) => Ok(StatusCode::NO_CONTENT),
+        Some(BulkOutcome::Failed(error)) => Err(error.into()),
+        Some(BulkOutcome::Left { why }) => Err(Problem::new(Code::PlanState, why).of_plan(id)),
+        _ => Err(PlanError::Unknown(id).into()),
+    };
+    let text = done.as_ref().map_or_else(Problem::detail, |_| "done");
+    trace::audit(&who, "delete", &id.to_string(), text);
+    done
 }

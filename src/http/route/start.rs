@@ -84,7 +84,7 @@ pub(in crate::http) async fn start(
         }
     });
     let named = named.await.map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
-    finish(&who, &action, named).await
+    finish(&who, &action, named, 0).await
 }
 
 /// The started plan belongs to the caller's trace, if there is one.
@@ -95,8 +95,14 @@ pub(super) fn traced(options: TriggerOptions) -> TriggerOptions {
     }
 }
 
-/// Waits until a plan is durable, and reports whether it existed already.
-pub(super) async fn finish(who: &Principal, what: &str, named: Named) -> Result<Response, Problem> {
+/// Waits until a plan is durable, and reports whether it existed already. `depth` is the number of
+/// slashes in the path of the request behind that of `plans`.
+pub(super) async fn finish(
+    who: &Principal,
+    what: &str,
+    named: Named,
+    depth: usize,
+) -> Result<Response, Problem> {
     let Named { id, triggering, .. } = named;
     let begun = triggering.await;
     let outcome =
@@ -104,14 +110,15 @@ pub(super) async fn finish(who: &Principal, what: &str, named: Named) -> Result<
     trace::audit(who, "start", what, &outcome);
     let plan = begun?;
     let is_repeated = plan.id() != id;
-    Ok(answer(plan.id(), is_repeated))
+    Ok(answer(plan.id(), is_repeated, depth))
 }
 
-fn answer(plan: PlanId, is_repeated: bool) -> Response {
+fn answer(plan: PlanId, is_repeated: bool, depth: usize) -> Response {
     let status = if is_repeated { StatusCode::OK } else { StatusCode::CREATED };
     let mut headers = HeaderMap::new();
     // Relative to the request, so that it is right wherever the API is mounted.
-    if let Ok(location) = HeaderValue::from_str(&format!("plans/{plan}")) {
+    let up = "../".repeat(depth);
+    if let Ok(location) = HeaderValue::from_str(&format!("{up}plans/{plan}")) {
         headers.insert(header::LOCATION, location);
     }
     if is_repeated {

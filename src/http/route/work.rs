@@ -87,9 +87,19 @@ pub(in crate::http) async fn lease(
         // No offer from here on is missed.
         let news = workers.wait(until.saturating_duration_since(Instant::now()).min(LOOK_AGAIN));
         let mut news = std::pin::pin!(news);
-        let mut tasks = Vec::new();
+        let (mut tasks, mut refused) = (Vec::new(), None);
         for offer in workers.lease(&asked.topics, lease, limit).await? {
-            tasks.extend(task(&api, workers, offer).await?);
+            // The others are leased too, and must reach the worker.
+            match task(&api, workers, offer).await {
+                Ok(task) => tasks.extend(task),
+                Err(problem) => refused = Some(problem),
+            }
+        }
+        if let Some(problem) = refused {
+            tracing::warn!(problem = problem.detail(), "a task cannot be handed out now");
+            if tasks.is_empty() {
+                return Err(problem);
+            }
         }
         if !tasks.is_empty() || Instant::now() >= until {
             for task in &tasks {
@@ -166,7 +176,7 @@ pub(in crate::http) async fn heartbeat(
     NameAt(name): NameAt,
     Json(beat): Json<TaskHeartbeat>,
 ) -> Result<Answer<TaskHeld>, Problem> {
-    let lease = lease_of(beat.lease_ms)?;
+    let lease = beat.lease_ms.map(|ms| lease_of(Some(ms))).transpose()?;
     let offer = held(&api, &name).await?;
     let (plan, step, attempt) = (offer.plan, offer.step, offer.attempt);
     if let Err(error) = api.world().heartbeat(plan, step, attempt, &beat.details).await? {
@@ -176,6 +186,28 @@ pub(in crate::http) async fn heartbeat(
     }
     let offer = workers(&api)?.prolong(offer, lease).await?;
     Ok(Answer(TaskHeld { until: moment(offer.until_ms()) }))
+}
+
+/// Gives the task back: another worker gets it at once
+///
+/// For a worker that ends, or cannot do it. It is no failure, and its delivery does not count.
+#[utoipa::path(
+    post, path = "/work/{name}/release", tag = "work", operation_id = "releaseTask",
+    params(("name" = String, Path, description = "The id of the task")),
+    responses((status = 200, description = "It is nobody's now", body = TaskDone)),
+)]
+pub(in crate::http) async fn release(
+    State(api): State<Api>,
+    Who(who): Who,
+    NameAt(name): NameAt,
+) -> Result<Answer<TaskDone>, Problem> {
+    let offer = held(&api, &name).await?;
+    let (plan, step) = (offer.plan.to_string(), offer.step.0);
+    let released = workers(&api)?.release(offer).await.map_err(Problem::from);
+    let text = released.as_ref().map_or_else(Problem::detail, |()| "done");
+    trace::audit(&who, "release", &name, text);
+    released?;
+    Ok(Answer(TaskDone { plan, step }))
 }
 
 /// Completes the task; the answer comes when that is durable
