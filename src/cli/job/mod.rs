@@ -23,8 +23,8 @@ use super::settings::Settings;
 
 const AFTER_HELP: &str = "\
 Examples:
-  turnwheel job add backup --schedule '0 30 2 * * *' --zone Europe/Madrid --command '/opt/backup --all'
-  turnwheel job add report --after backup --command '/opt/report' --overlap forbid --retries 2
+  turnwheel job add backup --schedule '0 30 2 * * *' --zone Europe/Madrid --command /opt/backup
+  turnwheel job add report --after backup --command /opt/report --overlap forbid --retries 2
   turnwheel job next backup --count 5
   turnwheel job history backup
   turnwheel job import --from dkron jobs.json
