@@ -260,12 +260,15 @@ fn plain(text: &str) -> Content {
     if looks_like_number {
         let digits = text.strip_prefix('+').unwrap_or(text);
         let radix = |prefix: &str, radix: u32| {
-            digits.strip_prefix(prefix).and_then(|digits| i64::from_str_radix(digits, radix).ok())
+            let digits = digits.strip_prefix(prefix)?;
+            let is_digits = digits.chars().all(|c| c.is_digit(radix));
+            u64::from_str_radix(digits, radix).ok().filter(|_| is_digits)
         };
-        let whole =
-            digits.parse::<i64>().ok().or_else(|| radix("0x", 16)).or_else(|| radix("0o", 8));
-        if let Some(number) = whole {
-            return Content::Number(number.into());
+        // Numbers above the range of signed ones stay exact, too.
+        let above = digits.parse::<u64>().ok().or_else(|| radix("0x", 16));
+        let above = above.or_else(|| radix("0o", 8)).map(Number::from);
+        if let Some(number) = digits.parse::<i64>().ok().map(Number::from).or(above) {
+            return Content::Number(number);
         }
         let is_float =
             digits.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | 'e' | 'E' | '+' | '-'))
@@ -279,4 +282,31 @@ fn plain(text: &str) -> Content {
 
 fn place(marker: &Marker) -> Place {
     Place { line: marker.line().max(1), column: marker.col() + 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn whole_numbers_are_exact() {
+        let cases = [
+            ("18446744073709551615", json!(u64::MAX)),
+            ("-9223372036854775808", json!(i64::MIN)),
+            ("+7", json!(7)),
+            ("0xFFFFFFFFFFFFFFFF", json!(u64::MAX)),
+            ("0o17", json!(15)),
+            ("0x-1", json!("0x-1")),
+            ("0x", json!("0x")),
+            ("1e3", json!(1000.0)),
+            (".5", json!(0.5)),
+            ("1.2.3", json!("1.2.3")),
+        ];
+        for (text, value) in cases {
+            let node = Node { at: Place { line: 1, column: 1 }, content: plain(text) };
+            assert_eq!(node.to_value(), value, "{text}");
+        }
+    }
 }
