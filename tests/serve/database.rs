@@ -11,7 +11,7 @@ const ASKED: &str = "TURNWHEEL_TEST_POSTGRES";
 fn is_asked() -> bool {
     let is_asked = std::env::var_os(ASKED).is_some();
     if !is_asked {
-        println!("LEFT OUT: no server was tried on PostgreSQL, because {ASKED} is not set");
+        eprintln!("LEFT OUT: no server was tried on PostgreSQL, because {ASKED} is not set");
     }
     is_asked
 }
