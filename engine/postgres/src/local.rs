@@ -18,8 +18,9 @@ const USERS: [&str; 2] = ["postgres", "nobody"];
 
 /// Ends the server when the process that has started it has ended in whatever way: its end
 /// closes the
-/// input of this script.
-const WATCH: &str = r#"cat >/dev/null; "$1/pg_ctl" -D "$2/data" -m immediate stop >/dev/null 2>&1"#;
+/// input of this script. The folder goes too: a server in a static value is never dropped.
+const WATCH: &str =
+    r#"cat >/dev/null; "$1/pg_ctl" -D "$2/data" -m immediate stop >/dev/null 2>&1; rm -rf "$2""#;
 
 /// A server with a Unix socket in a temporary folder. It ends with this value, and with the
 /// process.
