@@ -155,3 +155,16 @@ fn trusting(file: &str) -> Result<TlsConfig, Exit> {
     }
     Ok(TlsConfig::builder().root_certs(RootCerts::Specific(Arc::new(trusted))).build())
 }
+
+/// A name as a part of a path.
+pub(super) fn encoded(name: &str) -> String {
+    let mut text = String::new();
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            text.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    text
+}

@@ -12,6 +12,7 @@ use super::exit::Exit;
 use super::outside::host_io;
 use super::paint::{one_line, print, print_json, table, tell, Paint};
 use super::place::{Hands, Place};
+use super::remote::encoded;
 use super::settings::Settings;
 use super::span;
 
@@ -202,19 +203,6 @@ fn change(
             server.send(method, &format!("/schedules/{}{path}", encoded(name)), body).map(drop)
         }
     }
-}
-
-/// A name as a part of a path.
-fn encoded(name: &str) -> String {
-    let mut text = String::new();
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            text.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    text
 }
 
 impl When {

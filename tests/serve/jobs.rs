@@ -49,6 +49,12 @@ fn jobs_are_made_and_run_by_the_command_line() {
     assert_eq!(place.ok(&["job", "history", "hello", "--output", "1"]), "hi there\n");
     assert!(place.ok(&["job", "list"]).contains("hello"));
     assert_eq!(place.ok(&["job", "next", "hello", "-n", "3"]).lines().count(), 3);
+    // Names are parts of paths.
+    let added = ["job", "add", "añada_1", "--schedule", "@daily", "--command", "true"];
+    assert!(place.ok(&added).contains("añada_1 is stored"));
+    assert_eq!(place.ok(&["job", "rm", "añada_1"]), "añada_1 is removed\n");
+    let refused = place.run(&["job", "add", "A b", "--schedule", "@daily", "--command", "true"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("lower-case letters"), "{refused:?}");
     assert_eq!(place.ok(&["job", "toggle", "hello"]), "hello is off\n");
     let exported = place.ok(&["job", "export"]);
     server.stopped();

@@ -18,7 +18,7 @@ use super::exit::Exit;
 use super::outside::host_io;
 use super::paint::{one_line, print, print_json, table, Paint};
 use super::place::{Hands, Place};
-use super::remote::Remote;
+use super::remote::{encoded, Remote};
 use super::settings::Settings;
 
 const AFTER_HELP: &str = "\
@@ -161,6 +161,11 @@ fn done<T>(asked: Asking<T>) -> Result<T, Exit> {
     Ok(answer?)
 }
 
+/// A path of the server for a job.
+fn path(name: &str, rest: &str) -> String {
+    format!("/jobs/{}{rest}", encoded(name))
+}
+
 /// Answers in the shape of the API, from the store itself or from the server that has it.
 fn ask(
     settings: &Settings,
@@ -191,7 +196,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
             let body = json!({ "force": force });
             let here =
                 |jobs: &Jobs, by: &str| Ok(json!({ "launch": done(jobs.run(name, by, *force))? }));
-            let path = format!("/jobs/{name}/run");
+            let path = path(name, "/run");
             let answer = ask(settings, here, |server| server.send("POST", &path, Some(&body)))?;
             print(&format!("{name} is launched: launch {}\n", answer["launch"]))
         }
@@ -199,7 +204,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
             let body = json!({ "launch": launch });
             let here =
                 |jobs: &Jobs, by: &str| Ok(show::job(&done(jobs.cancel(name, *launch, by))?));
-            let path = format!("/jobs/{name}/cancel");
+            let path = path(name, "/cancel");
             ask(settings, here, |server| server.send("POST", &path, Some(&body)))?;
             print(&format!("launch {launch} of {name} is cancelled\n"))
         }
@@ -208,7 +213,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         What::Next { name, count } => next(settings, name, *count),
         What::Toggle { name } => {
             let here = |jobs: &Jobs, by: &str| Ok(show::job(&done(jobs.toggle(name, None, by))?));
-            let path = format!("/jobs/{name}/toggle");
+            let path = path(name, "/toggle");
             let body = json!({});
             let job = ask(settings, here, |server| server.send("POST", &path, Some(&body)))?;
             let is_off = job["spec"]["disabled"].as_bool().unwrap_or(false);
@@ -216,7 +221,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         }
         What::Rm { name } => {
             let here = |jobs: &Jobs, _: &str| Ok(show::job(&done(jobs.remove(name))?));
-            let path = format!("/jobs/{name}");
+            let path = path(name, "");
             ask(settings, here, |server| server.send("DELETE", &path, None))?;
             print(&format!("{name} is removed\n"))
         }
@@ -240,7 +245,7 @@ fn all(settings: &Settings) -> Result<Vec<Value>, Exit> {
 
 fn one(settings: &Settings, name: &str) -> Result<Value, Exit> {
     let here = |jobs: &Jobs, _: &str| Ok(show::job(&done(jobs.get(name))?));
-    ask(settings, here, |server| server.send("GET", &format!("/jobs/{name}"), None))
+    ask(settings, here, |server| server.send("GET", &path(name, ""), None))
 }
 
 /// Reads a file, or standard input.
@@ -276,7 +281,7 @@ fn store(settings: &Settings, specs: Vec<JobSpec>) -> Result<Vec<Result<Value, E
     let there = |server: &Remote| {
         for spec in &specs {
             let body = serde_json::to_value(spec).unwrap_or_default();
-            let path = format!("/jobs/{}", spec.name);
+            let path = path(&spec.name, "");
             others.push(server.send("PUT", &path, Some(&body)));
         }
         Ok(Value::Null)
@@ -354,7 +359,7 @@ fn history(settings: &Settings, name: &str, count: u32, is_json: bool) -> Result
         let found = found.map_err(|refused| Exit::failed(format!("jobs: {refused}")))??;
         Ok(json!({ "launches": found.iter().map(show::launch).collect::<Vec<_>>() }))
     };
-    let path = format!("/jobs/{name}/history?limit={count}");
+    let path = path(name, &format!("/history?limit={count}"));
     let answer = ask(settings, here, |server| server.send("GET", &path, None))?;
     if is_json {
         return print_json(&answer);
@@ -386,7 +391,7 @@ fn output(settings: &Settings, name: &str, launch: u64) -> Result<(), Exit> {
         };
         Ok(json!({ "output": output }))
     };
-    let path = format!("/jobs/{name}/launches/{launch}/output");
+    let path = path(name, &format!("/launches/{launch}/output"));
     let answer = ask(settings, here, |server| server.send("GET", &path, None))?;
     print(answer["output"].as_str().unwrap_or_default())
 }
@@ -396,7 +401,7 @@ fn next(settings: &Settings, name: &str, count: u32) -> Result<(), Exit> {
         let times = done(jobs.next(name, count as usize))?;
         Ok(json!({ "times": times.iter().map(ToString::to_string).collect::<Vec<_>>() }))
     };
-    let path = format!("/jobs/{name}/times?limit={count}");
+    let path = path(name, &format!("/times?limit={count}"));
     let answer = ask(settings, here, |server| server.send("GET", &path, None))?;
     let times = answer["times"].as_array().cloned().unwrap_or_default();
     times.iter().try_for_each(|time| print(&format!("{}\n", text(time))))
