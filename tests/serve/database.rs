@@ -16,7 +16,7 @@ fn is_asked() -> bool {
     is_asked
 }
 
-/// What a command says that fails.
+/// The message of a command that fails.
 fn refusal(place: &Place, arguments: &[&str], code: i32) -> String {
     let output = place.run(arguments);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -119,7 +119,7 @@ fn keep_end(done: &mut Done, max: u64) {
     done.output.drain(..from);
 }
 
-/// What became of a run, as its plan says.
+/// The outcome of a run, as its plan says.
 pub(crate) fn ended(view: &PlanView) -> Ended {
     let kept = view.output::<RunJob>().unwrap_or_default();
     let result = view.result();

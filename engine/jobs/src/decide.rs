@@ -1,4 +1,4 @@
-//! What follows for a job from the time and from the ends of its runs. Pure: it changes the record,
+//! Consequences for a job of the time and of the ends of its runs. Pure: it changes the record,
 //! and lists the effects for when that is durable.
 
 mod dependants;
@@ -18,7 +18,7 @@ use crate::spec::Overlap;
 pub(crate) use due::{due_of, next_of};
 pub(crate) use runs::Ended;
 
-/// What is done when a decision is durable.
+/// An effect of a decision, carried out when that is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Begin the plan of a run.

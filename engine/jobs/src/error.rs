@@ -32,7 +32,7 @@ pub enum JobError {
         job: String,
         /// The setting.
         setting: &'static str,
-        /// What is wrong, and what to do.
+        /// The problem, and its remedy.
         problem: String,
     },
     /// Jobs would run after themselves.
@@ -71,13 +71,13 @@ pub enum JobError {
     Overlaps {
         /// The job.
         job: String,
-        /// What is under way.
+        /// The change under way.
         problem: String,
     },
     /// Changes of jobs are paused.
     #[error("changes of jobs are paused by {by}: unpause them first")]
     Paused {
-        /// Who has paused them.
+        /// The user that has paused them.
         by: String,
     },
     /// There is no room for more.

@@ -1,4 +1,4 @@
-//! What does the work of a run.
+//! Executors: they do the work of a run.
 
 use std::collections::BTreeMap;
 use std::fmt;

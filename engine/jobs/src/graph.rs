@@ -1,4 +1,4 @@
-//! Which jobs run after which.
+//! The graph of jobs and their dependants.
 
 use std::collections::{BTreeMap, BTreeSet};
 

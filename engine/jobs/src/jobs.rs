@@ -26,7 +26,7 @@ const MAILBOX: u64 = 1 << 18;
 /// Answer to a request: comes when its consequences are durable.
 pub type Asking<T> = Completion<Result<T, JobError>>;
 
-/// What the jobs of a world are opened with.
+/// Options with which the jobs of a world are opened.
 #[derive(Clone, Debug)]
 pub struct JobsOptions {
     executors: Executors,
@@ -387,7 +387,7 @@ impl Jobs {
         preview(spec, &self.zone, now, limit.min(TIMES_MAX))
     }
 
-    /// Who has paused changes of jobs.
+    /// The user that has paused changes of jobs.
     pub fn paused_by(&self) -> Asking<Option<String>> {
         self.ask(|roster, _, to| reply(to, Ok(roster.paused_by.clone())))
     }

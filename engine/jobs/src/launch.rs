@@ -13,7 +13,7 @@ pub enum Cause {
     CatchUp,
     /// Somebody asked for it.
     Manual {
-        /// Who.
+        /// The user.
         by: String,
     },
     /// A launch of a parent ended.
@@ -177,7 +177,7 @@ pub struct Launch {
     pub until: Option<Time>,
     /// When it ended.
     pub ended_at: Option<Time>,
-    /// Who has cancelled it.
+    /// The user that has cancelled it.
     pub cancelled_by: Option<String>,
     /// The first launch of the chain; itself if nothing.
     pub root: Option<Root>,

@@ -31,7 +31,7 @@ pub(crate) enum End {
     Skipped,
 }
 
-/// What the dependants of a job are to be told.
+/// News for the dependants of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) job: String,

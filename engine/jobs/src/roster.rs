@@ -53,7 +53,7 @@ pub(crate) struct Roster {
     pub(crate) entries: BTreeMap<String, Entry>,
     pub(crate) graph: Graph,
     pub(crate) parts: Vec<Part>,
-    /// Who has paused changes.
+    /// The user that has paused changes.
     pub(crate) paused_by: Option<String>,
     pub(crate) paused_version: u64,
     pub(crate) due: BTreeSet<(Time, String)>,

@@ -43,7 +43,7 @@ pub enum Missed {
     All(Span),
 }
 
-/// What to do when nobody knows whether a run has happened, as after a crash of its node.
+/// Policy for a run of which nobody knows whether it has happened, as after a crash of its node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unknown {
@@ -135,7 +135,7 @@ pub struct JobSpec {
     pub jitter: Span,
     /// Whether it does not fire.
     pub disabled: bool,
-    /// What runs it: `shell` or `http`.
+    /// Its executor: `shell` or `http`.
     pub executor: String,
     /// Settings of the executor.
     pub config: Settings,

@@ -130,7 +130,7 @@ impl JobStore {
         }
     }
 
-    /// Who has paused changes, and the version of that.
+    /// The user that has paused changes, and the version of that.
     pub(crate) async fn paused(&self) -> Result<(Option<String>, u64), StoreError> {
         let kept = self.states.load(PAUSE, PAUSE_KEY).await?;
         let by = kept.bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());

@@ -18,7 +18,7 @@ pub struct JobView {
     pub created_at: Time,
     /// When it was edited last.
     pub changed_at: Time,
-    /// Who has edited it last.
+    /// The user that has edited it last.
     pub changed_by: String,
     /// When its next launch is due, jitter included.
     pub next: Option<Time>,

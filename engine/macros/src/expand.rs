@@ -146,7 +146,7 @@ pub(crate) fn output(gives: &Gives) -> Option<Type> {
     }
 }
 
-/// What follows a call of a method that waits.
+/// The suffix of a call of a method that waits.
 pub(crate) fn wait(method: &ImplItemFn) -> Option<TokenStream> {
     method.sig.asyncness.map(|_| quote!(.await))
 }

@@ -50,7 +50,7 @@ impl Trouble {
     }
 }
 
-/// What the error of a statement means.
+/// The meaning of the error of a statement.
 pub(crate) fn trouble(error: &Error) -> Trouble {
     let Some(problem) = error.as_db_error() else {
         // Values that cannot be sent never leave this process; the rest is of the connection.
@@ -131,7 +131,7 @@ fn refusal(problem: &DbError) -> StoreError {
     })
 }
 
-/// What to do about an error of the server.
+/// The remedy for an error of the server.
 fn advice(code: &SqlState) -> Option<&'static str> {
     let passwords = [SqlState::INVALID_PASSWORD, SqlState::INVALID_AUTHORIZATION_SPECIFICATION];
     Some(match code {

@@ -29,7 +29,7 @@ const VERSION_MIN: i32 = 140_000;
 /// A parameter with its type.
 pub(crate) type Value<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// What the ends of a store share.
+/// State that the ends of a store share.
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     /// This store in this process.

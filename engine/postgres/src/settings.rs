@@ -93,7 +93,7 @@ impl Settings {
     }
 }
 
-/// What the URL does not say.
+/// Defaults for settings that are not in the URL.
 fn complete(config: &mut Config, is_pooled: bool) {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {

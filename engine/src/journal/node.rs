@@ -1,7 +1,7 @@
 //! A journal whose store is shared with other processes: its lease, and the slots that it gets and
 //! loses.
 //!
-//! What is kept in memory of a plan counts only under the epoch of its slot. With a slot that this
+//! State of a plan in memory counts only under the epoch of its slot. With a slot that this
 //! process gets, the heads of plans whose rows are behind are read, before anybody hears of the new
 //! owner; with one that it loses they are forgotten, with the rows that were not written.
 
@@ -20,7 +20,7 @@ use crate::store::{slot_of, Append, Beat, Seq, Slots, Verdict, Worlds};
 /// Locks with their holders.
 type Held = Vec<(String, PlanId)>;
 
-/// What is read with new slots: plans whose rows are behind, locks, and followers.
+/// Data that is read with new slots: plans whose rows are behind, locks, and followers.
 type Found = (Vec<(PlanId, Seq)>, Held, Vec<(PlanId, PlanId)>);
 
 /// The lease of this process, by the clock of the journal's group.
@@ -56,7 +56,7 @@ impl Lease {
 pub(super) struct Moves {
     /// This process has them, and another one may have had them since it had them last.
     gained: Slots,
-    /// What is known of them does not count any more.
+    /// Knowledge of them does not count any more.
     stale: Slots,
 }
 
@@ -206,7 +206,7 @@ impl Writer {
         self.give_back(&StoreError::Failed(problem));
     }
 
-    /// What the store has decided says who owns what, and who has which lock.
+    /// The verdicts of the store tell the owners of slots and the holders of locks.
     pub(super) fn learn(&mut self, append: &Append, verdict: &Verdict) {
         match verdict {
             Verdict::Moved { epoch, .. } => {

@@ -32,7 +32,7 @@ pub(super) enum Known {
     ReadLater,
 }
 
-/// What follows when the list is known, or cannot be read.
+/// A continuation for when the list is known, or cannot be read.
 pub(super) trait Then:
     FnOnce(&mut Writer, &mut Context<'_, Writer>, Result<(), StoreError>) + Send + 'static
 {

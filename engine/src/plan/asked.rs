@@ -55,7 +55,7 @@ pub(crate) struct OfStep {
 }
 
 impl OfStep {
-    /// What a call is told.
+    /// The answer to a call.
     pub(crate) fn facts(&self) -> AskedFacts {
         let (round, keyed) = (Arc::clone(&self.round), Arc::clone(&self.keyed));
         AskedFacts { round, keyed }
@@ -103,7 +103,7 @@ impl Asked {
         self.0.entry(step).or_default().ahead.extend(plans.iter().map(|plan| plan.plan));
     }
 
-    /// What a call has asked for ahead was not asked for.
+    /// Takes back the requests that a call has made ahead.
     pub(super) fn forget_ahead(&mut self, step: StepId) {
         if let Some(of) = self.0.get_mut(&step) {
             of.ahead = Ids::default();

@@ -87,7 +87,7 @@ pub(crate) struct Children {
     untold: BTreeSet<StepId>,
     /// Location of the contents that are not in memory.
     pages: Pages,
-    /// What was asked for; snapshots have it [behind the plan](Plan::more).
+    /// The requests; snapshots have them [behind the plan](Plan::more).
     #[serde(skip)]
     pub(super) asked: Asked,
     /// Contents that were read from pages, of plans that have not begun.
@@ -158,7 +158,7 @@ impl Children {
         self.asked.name(step, plans);
     }
 
-    /// What a step has asked for.
+    /// The requests of a step.
     pub(crate) fn asked(&self, step: StepId) -> Option<&OfStep> {
         self.asked.of(step)
     }

@@ -1,4 +1,4 @@
-//! What snapshots have behind the plan: each version appends its own, and reads what is there.
+//! Additions of snapshots behind the plan: each version appends its own, and reads what is there.
 
 use serde::de::DeserializeOwned;
 use serde::Serialize;

@@ -52,7 +52,7 @@ pub struct Mail {
     pub bytes: Vec<u8>,
 }
 
-/// What a heartbeat finds.
+/// The findings of a heartbeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Beat {
     /// The version of the table of worlds: whoever knows another one reads it.

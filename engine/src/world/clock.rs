@@ -51,7 +51,7 @@ pub(crate) struct Clock {
 #[derive(Default)]
 struct Doubts {
     jump: Option<Jump>,
-    /// What was timed since the clock is in doubt.
+    /// Due times set since the clock is in doubt.
     dues: BTreeSet<(PlanId, Time)>,
     moves: BTreeMap<PlanId, Vec<(Time, i64)>>,
     /// Plans with moves that were not woken yet.

@@ -53,7 +53,7 @@ enum Kind {
     Answer,
 }
 
-/// What is written in a row.
+/// The content of a row.
 struct Letter {
     kind: Kind,
     from: u64,
@@ -239,7 +239,7 @@ mod tests {
         let read = Letter::of(&bytes).expect("it is whole");
         assert!(read.kind == Kind::Answer && (read.from, read.number) == (7, 1 << 40));
         assert_eq!(read.content, Some(vec![1, 2]));
-        // Whoever gets one of a later version can say so to its sender.
+        // The receiver of one of a later version can say so to its sender.
         bytes[0] = VERSION + 1;
         let read = Letter::of(&bytes).expect("its head never changes");
         assert_eq!((read.from, read.number, read.content), (7, 1 << 40, None));

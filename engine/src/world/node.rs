@@ -22,7 +22,7 @@ use crate::store::{Slots, Store, WorldKind, WorldRow, Worlds};
 /// Heartbeats within a lease.
 const BEATS: u32 = 4;
 
-/// What a node knows of itself.
+/// A node's knowledge of itself.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     /// Its worlds as they were registered, until they end.

@@ -89,7 +89,7 @@ pub(super) fn even(
     let live: BTreeSet<u64> = worlds.rows.iter().filter(runs).map(|row| row.epoch).collect();
     let plan = |slot| {
         let owner = worlds.owner(slot);
-        // Whoever declares a lapsed world dead deals what it has.
+        // The node that declares a lapsed world dead deals its slots.
         let is_lapsed = lapsed.contains(&owner);
         (!is_lapsed).then_some((slot, SlotPlan { owner, wanted: 0 }))
     };
@@ -189,7 +189,7 @@ mod tests {
         }
         assert_eq!(sizes(&worlds), [512, 512]);
         assert_eq!(worlds.owner(SCHEDULES_SLOT), 1);
-        // One that has left without an heir is followed by whoever sees it.
+        // A world that has left without an heir is followed by the first that sees it.
         worlds.swap(&WorldsWrite { from: worlds.version, put: vec![], gone: vec![1] });
         while let Some(write) = even(&worlds, &second, &busy, &[]) {
             worlds.swap(&write);

@@ -1,4 +1,4 @@
-//! What every store promises: one behaviour suite for all of them. A program of tests calls
+//! The promises of every store: one behaviour suite for all of them. A program of tests calls
 //! `promises!` for each of its stores.
 
 #[path = "followers.rs"]

@@ -105,7 +105,7 @@ impl Cluster {
 
     fn kill(&mut self, index: usize) {
         let node = self.nodes.swap_remove(index);
-        // What is on the wire to it and from it is lost.
+        // Messages on the wire to it and from it are lost.
         self.net.cut(&node.world);
         let gone = node.world.id();
         self.asked.retain(|(world, _)| *world != gone);
@@ -148,7 +148,7 @@ impl Cluster {
     fn look_for_orphans(&mut self) {
         let (now, worlds) = (self.base.now(), self.base.worlds());
         let limit = LEASE + LEASE / 4 + 3 * TICK;
-        // Whoever was not well for some time does not judge others.
+        // A node that was not well for some time does not judge others.
         let is_steady =
             |node: &Node| node.is_well() && now.saturating_sub(node.since) > 2 * LEASE + limit;
         let somebody = self.nodes.iter().any(is_steady);

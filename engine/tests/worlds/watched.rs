@@ -21,7 +21,7 @@ pub(crate) struct Base {
     is_broken: bool,
 }
 
-/// What must never be.
+/// States that must never be.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     owners: Vec<Owner>,

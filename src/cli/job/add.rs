@@ -33,7 +33,7 @@ pub(super) struct Add {
     #[arg(long)]
     shell: bool,
 
-    /// What runs it: shell or http.
+    /// Its executor: shell or http.
     #[arg(long)]
     executor: Option<String>,
 

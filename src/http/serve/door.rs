@@ -42,7 +42,7 @@ pub(super) struct Spoken {
     pub(super) place: Place,
 }
 
-/// What accepts connections. Clones share the crowd.
+/// The acceptor of connections. Clones share the crowd.
 #[derive(Clone)]
 pub(super) struct Door {
     pub(super) crowd: Crowd,

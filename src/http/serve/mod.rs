@@ -283,7 +283,7 @@ impl Server {
     }
 }
 
-/// What serves admitted connections.
+/// The server of admitted connections.
 #[derive(Clone)]
 struct Host {
     router: Router,

@@ -103,7 +103,7 @@ pub(super) fn check(root: &Value, schema: &Value, at: &str) -> Result<(), String
     Ok(())
 }
 
-/// What the value of a keyword must be, if it is something else: it would say nothing.
+/// The kind that the value of a keyword must have, if it has another: it would say nothing.
 fn wanted(name: &str, value: &Value) -> Option<&'static str> {
     let is_list = |is_good: &dyn Fn(&Value) -> bool| {
         value.as_array().is_some_and(|elements| elements.iter().all(is_good))

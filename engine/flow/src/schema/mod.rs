@@ -37,7 +37,7 @@ impl Schema {
         let validation =
             Validation { root: &self.0, checks: Cell::new(checks), stop: Cell::new("") };
         let outcome = validation.valid(&self.0, value, "", 0);
-        // What was stopped is an error, whatever an alternative or a «not» has made of it.
+        // A stopped check is an error, whatever an alternative or a «not» has made of it.
         match validation.stop.get() {
             "" => outcome,
             stop => Err(stop.to_owned()),

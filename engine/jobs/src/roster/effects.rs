@@ -1,4 +1,4 @@
-//! What durable decisions bring about: plans begin and end, dependants are told.
+//! Effects of durable decisions: plans begin and end, dependants are told.
 
 use turnwheel_engine::internal::key_of_cause;
 use turnwheel_engine::{

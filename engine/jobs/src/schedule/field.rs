@@ -2,7 +2,7 @@
 
 use super::spread::{even, legacy, Hash};
 
-/// What a field may hold.
+/// The values that a field may hold.
 pub(super) struct Kind {
     pub(super) name: &'static str,
     min: u8,

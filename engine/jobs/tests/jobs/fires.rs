@@ -1,4 +1,4 @@
-//! What happens at a fire: dates, switches, targets, and the overlap policies.
+//! Fires: dates, switches, targets, and the overlap policies.
 
 use turnwheel_jobs::{Cause, LaunchState, Overlap, Span};
 

@@ -1,4 +1,4 @@
-//! What cannot be used says what to do.
+//! A server that cannot be used is refused with a remedy.
 
 use std::fs;
 use std::path::Path;
