@@ -70,6 +70,9 @@ pub(crate) struct Record {
     pub(crate) ended: VecDeque<Launch>,
     /// Pages of older ones: the first that is kept, and the next that is written.
     pub(crate) pages: (u64, u64),
+    /// Pages before this one are not in the store any more.
+    #[serde(default)]
+    pub(crate) swept: u64,
     pub(crate) counts: Counts,
     pub(crate) last_success: Option<Time>,
     pub(crate) last_error: Option<Time>,
@@ -97,6 +100,7 @@ impl Record {
             active: Vec::new(),
             ended: VecDeque::new(),
             pages: (0, 0),
+            swept: 0,
             counts: Counts::default(),
             last_success: None,
             last_error: None,
@@ -121,17 +125,15 @@ impl Record {
         is_full.then(|| self.ended.iter().take(PAGE).cloned().collect())
     }
 
-    /// Forgets the launches that were written to a page. Returns the page that is to be removed.
-    pub(crate) fn paged(&mut self) -> Option<u64> {
+    /// Forgets the launches that were written to a page, and the oldest page if it is not kept.
+    pub(crate) fn paged(&mut self) {
         self.ended.drain(..PAGE.min(self.ended.len()));
         self.pages.1 += 1;
         let kept = usize::try_from(self.pages.1 - self.pages.0).unwrap_or(usize::MAX);
         let keep = usize::try_from(self.spec.keep).unwrap_or(usize::MAX);
-        let is_too_many = kept.saturating_mul(PAGE) >= keep.saturating_add(PAGE);
-        is_too_many.then(|| {
+        if kept.saturating_mul(PAGE) >= keep.saturating_add(PAGE) {
             self.pages.0 += 1;
-            self.pages.0 - 1
-        })
+        }
     }
 
     pub(crate) fn launch(&self, id: u64) -> Option<&Launch> {

@@ -1,11 +1,15 @@
 //! Writes of jobs: one at a time for each job, with what has come together.
 
+use std::ops::Range;
+
 use turnwheel_actors::entity::StoreError;
+use turnwheel_engine::Time;
 use turnwheel_runtime::Context;
 
 use super::{Answer, Roster};
 use crate::decide::Effect;
 use crate::error::JobError;
+use crate::launch::Launch;
 use crate::record::Record;
 use crate::store::{part_of, JobStore};
 
@@ -16,8 +20,15 @@ struct Write {
     effects: Vec<Effect>,
     answers: Vec<Answer>,
     acks: Vec<(String, u64)>,
-    /// Launches that leave the record for a page, and the page that goes.
-    page: Option<(u64, Vec<crate::launch::Launch>, Option<u64>)>,
+}
+
+/// The pages of a job's history that a write changes.
+struct Pages {
+    made: Time,
+    /// Launches that leave the record for a page.
+    new: Option<(u64, Vec<Launch>)>,
+    /// Pages that are not kept.
+    old: Range<u64>,
 }
 
 impl Roster {
@@ -36,23 +47,23 @@ impl Roster {
             return self.write_names(part_of(name), cx);
         }
         entry.is_dirty = false;
-        let (made, mut page) = (entry.record.created_at, None);
-        if let Some(launches) = entry.record.overflow() {
-            let number = entry.record.pages.1;
-            page = Some((number, launches, entry.record.paged()));
+        let record = &mut entry.record;
+        let new = record.overflow().map(|launches| (record.pages.1, launches));
+        if new.is_some() {
+            record.paged();
         }
+        let kept_from = if entry.is_removed { record.pages.1 } else { record.pages.0 };
+        let pages = Pages { made: record.created_at, new, old: record.swept..kept_from };
         let write = Write {
             record: (!entry.is_removed).then(|| entry.record.clone()),
             version: entry.version,
             effects: std::mem::take(&mut entry.effects),
             answers: std::mem::take(&mut entry.answers),
             acks: std::mem::take(&mut entry.acks),
-            page,
         };
         let (store, name) = (self.store.clone(), name.to_owned());
-        let (name_of, given) = (name.clone(), (write.record.clone(), write.page.clone()));
-        let version = write.version;
-        let written = async move { put(&store, &name_of, made, version, given).await };
+        let (name_of, record, version) = (name.clone(), write.record.clone(), write.version);
+        let written = async move { put(&store, &name_of, version, record, pages).await };
         cx.await_interleaved(written, move |roster, cx, outcome| {
             roster.written(&name, write, outcome, cx);
         });
@@ -62,16 +73,20 @@ impl Roster {
         &mut self,
         name: &str,
         write: Write,
-        outcome: Result<u64, StoreError>,
+        outcome: Result<(u64, u64), StoreError>,
         cx: &mut Context<'_, Self>,
     ) {
         let Some(entry) = self.entries.get_mut(name) else { return };
         entry.is_writing = false;
-        let version = match outcome {
-            Ok(version) => version,
+        let (version, swept) = match outcome {
+            Ok(written) => written,
             Err(error) => return self.not_written(name, write, &error, cx),
         };
         entry.version = version;
+        // A job that was made again meanwhile has pages of its own.
+        if write.record.as_ref().is_some_and(|it| it.created_at == entry.record.created_at) {
+            entry.record.swept = swept;
+        }
         let is_gone = write.record.is_none();
         entry.stored = write.record;
         let view = self.entries.get(name).map(|entry| self.view(name, entry));
@@ -223,16 +238,16 @@ impl Roster {
     }
 }
 
-type Given = (Option<Record>, Option<(u64, Vec<crate::launch::Launch>, Option<u64>)>);
-
-/// Writes the page before the record that refers to it, and removes the oldest one after.
+/// Writes the page before the record that refers to it, and removes those that are not kept after;
+/// before the record goes if the job is removed. Answers the version, and up to which page it has
+/// removed them.
 async fn put(
     store: &JobStore,
     name: &str,
-    made: turnwheel_engine::Time,
     version: u64,
-    (record, page): Given,
-) -> Result<u64, StoreError> {
+    record: Option<Record>,
+    Pages { made, new, old }: Pages,
+) -> Result<(u64, u64), StoreError> {
     // A job of this name may have been removed before: versions go on.
     let version = match version {
         0 => match store.load(name).await? {
@@ -241,16 +256,21 @@ async fn put(
         },
         version => version,
     };
-    let Some(record) = record else { return store.clear(name, version).await };
-    let Some((number, launches, old)) = page else {
-        return store.save(name, record.encode(), version).await;
+    let Some(record) = record else {
+        for page in old.clone() {
+            store.clear_page(name, made, page).await?;
+        }
+        return Ok((store.clear(name, version).await?, old.end));
     };
-    store.save_page(name, made, number, &launches).await?;
+    if let Some((number, launches)) = new {
+        store.save_page(name, made, number, &launches).await?;
+    }
     let version = store.save(name, record.encode(), version).await?;
-    if let Some(old) = old {
-        if let Err(error) = store.clear_page(name, made, old).await {
-            tracing::warn!(job = name, page = old, %error, "an old page of history is left over");
+    for page in old.clone() {
+        if let Err(error) = store.clear_page(name, made, page).await {
+            tracing::warn!(job = name, page, %error, "a page of history is removed later");
+            return Ok((version, page));
         }
     }
-    Ok(version)
+    Ok((version, old.end))
 }

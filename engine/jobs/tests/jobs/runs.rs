@@ -1,5 +1,6 @@
 //! Runs: attempts, outcomes, outputs, history.
 
+use turnwheel_engine::Time;
 use turnwheel_jobs::{Backoff, LaunchState, RunState, Span};
 
 use super::common::{job, set, Stage, MINUTE, SECOND};
@@ -121,6 +122,29 @@ fn history_is_kept_by_count_over_pages() {
     assert_eq!(stage.history("often").len(), 100, "it is stored");
     stage.wait(stage.jobs.remove("often")).unwrap();
     assert!(stage.history("often2").len() == 100, "the other job keeps its history");
+}
+
+#[test]
+fn pages_of_history_go_with_their_job_and_when_they_are_forgotten() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    let pages = |stage: &Stage, name: &str, made: Time| {
+        let states = stage.world.states();
+        let key = |page: u64| format!("{name}/{}/{page}", made.0);
+        let is_there = |page: &u64| {
+            let state = stage.block(states.load("turnwheel.job.page", &key(*page)));
+            state.expect("the store answers").bytes.is_some()
+        };
+        (0..20).filter(is_there).count()
+    };
+    for name in ["forgets", "goes"] {
+        stage.put(job(name, "@every 10s", |spec| spec.keep = 100));
+    }
+    let made = stage.get("goes").created_at;
+    stage.sim.advance(30 * MINUTE);
+    assert!(pages(&stage, "goes", made) > 2 && pages(&stage, "forgets", made) > 2);
+    stage.wait(stage.jobs.forget("forgets")).unwrap();
+    stage.wait(stage.jobs.remove("goes")).unwrap();
+    assert_eq!((pages(&stage, "forgets", made), pages(&stage, "goes", made)), (0, 0));
 }
 
 #[test]
