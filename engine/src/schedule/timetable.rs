@@ -393,7 +393,9 @@ impl Roster {
             Some(stored) => {
                 let again = Rule::of(&stored.spec.timing);
                 entry.rule = again.unwrap_or(Rule::Manual);
-                entry.kept = stored.clone();
+                // The ends of plans are not written separately, and nobody tells them twice.
+                let under_way = std::mem::replace(&mut entry.kept, stored.clone()).running;
+                entry.kept.running.retain(|plan| under_way.contains(plan));
                 self.try_again(&change.name);
             }
             None => {

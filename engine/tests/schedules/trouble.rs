@@ -90,6 +90,33 @@ fn a_clock_that_is_set_ahead_misses_times_and_back_again_none() {
 }
 
 #[test]
+fn a_write_that_fails_after_the_end_of_a_plan_does_not_bring_it_back() {
+    for overlap in [Overlap::Forbid, Overlap::Queue] {
+        for write in 1..14 {
+            let store = FaultStore::new(MemoryStore::new());
+            let script = Script::default();
+            script.on("a", |step| {
+                if step.has_event() {
+                    return Ok(Next::Done);
+                }
+                step.event_after(Duration::from_secs(90), &1)?;
+                Ok(step.wait_for_event("its time"))
+            });
+            let wall = SystemTime::from(time("2026-03-01T00:00:00Z"));
+            let (sim, world) = world_over(store.clone(), &script, wall);
+            let asked = world.schedules().put(every("m", MINUTE, "a").overlap(overlap));
+            sim.block_on(asked).unwrap().unwrap().unwrap();
+            sim.advance(MINUTE + Duration::from_secs(1));
+            store.fail_at(store.commits() + write, StoreError::Failed("once".to_owned()));
+            sim.advance(12 * MINUTE);
+            let view = sim.block_on(world.schedules().get("m")).unwrap().unwrap().unwrap();
+            let said = launches(&view);
+            assert!(view.counts.launched >= 5, "{overlap:?}, write {write}: {said:?}");
+        }
+    }
+}
+
+#[test]
 fn schedules_that_cannot_be_are_refused() {
     let theatre = theatre_at("2026-03-01T00:30:00Z");
     let refused = |schedule: Schedule| {
