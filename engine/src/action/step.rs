@@ -339,7 +339,8 @@ impl<A: Action> StepContext<A> {
 
     /// Numbers of this step's sub-plans by state, in their newest round: those that it has asked
     /// for since it was told of earlier ones, or since it began anew after a failure, and those
-    /// that were not over by then. A plan that failed in an earlier attempt counts no more.
+    /// that were not over by then. A retry of a call that was told of its sub-plans is told the same
+    /// again; plans that it asks for then count in place of those.
     /// [`PlanView`](crate::PlanView) counts all.
     pub fn sub_plans(&self) -> SubPlanCounts {
         self.facts.sub_plans

@@ -44,7 +44,8 @@ impl SubPlanOptions {
     /// The key of the plan among those that its step asks for. A step that asks for a key again,
     /// also in a later attempt, gets the same plan, as long as that is under way or was successful;
     /// a plan that has not ended well is replaced by a new one. So a fan-out that is tried again
-    /// repeats what failed only.
+    /// repeats what failed only. A retry is called for the same cause as the attempt that failed: if
+    /// that is the end of its sub-plans, it has to ask for them again itself.
     ///
     /// The key alone decides: input and labels of a plan that is found again are as they were. A
     /// step that had ended well and [begins again](crate::PlanHandle::restart_from) asks for new
