@@ -249,7 +249,7 @@ impl Jobs {
             if let Err(error) = roster.found(&name) {
                 return reply(to, Err(error));
             }
-            let launched = roster.turn(&name, cx, |turn| turn.by_hand(&by, is_forced));
+            let launched = roster.decide(&name, |turn| turn.by_hand(&by, is_forced));
             let launched = launched.unwrap_or_else(|| Err(JobError::Unknown(name.clone())));
             let answer: Answer = Box::new(move |done| reply(to, done.and(launched)));
             roster.changed(&name, answer, cx);
@@ -267,8 +267,9 @@ impl Jobs {
                 return reply(to, Err(error));
             }
             let why = format!("cancelled by {by}");
-            let ended = roster.turn(&name, cx, |turn| turn.end(launch, &by, &why));
+            let ended = roster.decide(&name, |turn| turn.end(launch, &by, &why));
             if ended != Some(true) {
+                roster.advance(&name, cx);
                 let (job, launch) = (name, launch.to_string());
                 return reply(to, Err(JobError::UnknownLaunch { job, launch }));
             }

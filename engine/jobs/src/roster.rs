@@ -200,11 +200,22 @@ impl Roster {
         }
     }
 
-    /// Changes a job, and decides what follows.
+    /// Changes a job, decides what follows, and writes that.
     pub(crate) fn turn<T>(
         &mut self,
         name: &str,
         cx: &mut Context<'_, Self>,
+        change: impl FnOnce(&mut Turn<'_>) -> T,
+    ) -> Option<T> {
+        let value = self.decide(name, change);
+        self.write(name, cx);
+        value
+    }
+
+    /// Changes a job in memory, and decides what follows. The next write takes it.
+    pub(crate) fn decide<T>(
+        &mut self,
+        name: &str,
         change: impl FnOnce(&mut Turn<'_>) -> T,
     ) -> Option<T> {
         let now = self.now();
@@ -229,7 +240,6 @@ impl Roster {
         entry.is_dirty |= entry.record != before || !entry.effects.is_empty();
         entry.record.decided = decided;
         self.wake(name, wakes_at.into_iter().chain(again).min());
-        self.write(name, cx);
         Some(value)
     }
 

@@ -22,7 +22,7 @@ impl Roster {
         for effect in effects {
             match effect {
                 Effect::Start { launch, run } => self.start(name, launch, run, cx),
-                Effect::Cancel { launch, plan, .. } => self.cancel(name, launch, plan),
+                Effect::Cancel { launch, plan, .. } => self.cancel(name, launch, plan, cx),
                 Effect::Report => self.report(name, cx),
                 Effect::Remove => self.leave(name, cx),
             }
@@ -37,7 +37,12 @@ impl Roster {
         for launch in record.active.iter().filter(|launch| launch.is_under_way()) {
             let runs = launch.runs.iter().enumerate();
             let going = runs.filter(|(_, run)| run.state == RunState::Running);
-            effects.extend(going.map(|(run, _)| Effect::Start { launch: launch.id, run }));
+            for (run, row) in going {
+                effects.push(Effect::Start { launch: launch.id, run });
+                if let Some(plan) = row.plan.filter(|_| launch.cancelled_by.is_some()) {
+                    effects.push(Effect::Cancel { launch: launch.id, run, plan });
+                }
+            }
         }
         if !record.outbox.is_empty() {
             effects.push(Effect::Report);
@@ -171,11 +176,22 @@ impl Roster {
         self.turn(name, cx, |turn| turn.ended(launch, run, ended));
     }
 
-    fn cancel(&self, name: &str, launch: u64, plan: PlanId) {
+    fn cancel(&mut self, name: &str, launch: u64, plan: PlanId, cx: &mut Context<'_, Self>) {
         let Some(world) = self.world.upgrade() else { return };
         let of = self.entries.get(name).and_then(|entry| entry.record.launch(launch));
         let by = of.and_then(|launch| launch.cancelled_by.clone()).unwrap_or_default();
-        world.plan(plan).cancel(&format!("{by}, of the job {name}")).detach();
+        let asked = world.plan(plan).cancel(&format!("{by}, of the job {name}"));
+        let name = name.to_owned();
+        cx.await_interleaved(asked, move |roster, cx, outcome| {
+            let problem = match outcome {
+                // It is over, or its end says that it is not there.
+                Ok(Ok(()) | Err(PlanError::State { .. } | PlanError::Unknown(_))) => return,
+                Ok(Err(error)) => error.to_string(),
+                Err(failure) => failure.to_string(),
+            };
+            tracing::warn!(job = name, %plan, problem, "a run is cancelled again soon");
+            roster.try_again(&name, cx);
+        });
     }
 
     /// Tells the dependants of a job what its outbox holds.

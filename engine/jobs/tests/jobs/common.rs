@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use turnwheel_engine::{MemoryStore, Time, World};
+use turnwheel_engine::{MemoryStore, Store, Time, World};
 use turnwheel_jobs::{
     Asking, Call, Done, Executor, Executors, JobError, JobSpec, JobView, Jobs, JobsOptions, Launch,
     Node, Settings, Span, Verdict, WithJobs, Work,
@@ -88,12 +88,16 @@ impl Stage {
     }
 
     pub(crate) fn seeded(seed: u64, wall: &str) -> Self {
+        Self::over(MemoryStore::new(), seed, wall)
+    }
+
+    pub(crate) fn over(store: impl Store, seed: u64, wall: &str) -> Self {
         let sim = Sim::builder().seed(seed).wall(SystemTime::from(time(wall))).build();
         let play = Play::default();
         let executors = Executors::new().with("play", play.clone());
         let builder = World::builder().jobs(&executors).seed(1);
         let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
-        let world = sim.block_on(builder.open(MemoryStore::new()));
+        let world = sim.block_on(builder.open(store));
         let world = world.expect("it ends").expect("the world begins");
         let jobs = open(&sim, &world, &executors);
         Self { sim, world, jobs, play, executors }

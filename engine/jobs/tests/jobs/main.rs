@@ -8,4 +8,5 @@ mod outages;
 mod runs;
 mod schedules;
 mod sqlite;
+mod trouble;
 mod week;
