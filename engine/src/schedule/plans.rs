@@ -128,6 +128,27 @@ impl Roster {
         });
     }
 
+    /// Cancels a plan in whose place another one is to begin.
+    pub(super) fn cancel(&mut self, name: &str, plan: PlanId, cx: &mut Context<'_, Self>) {
+        let Some(world) = self.world.upgrade() else { return };
+        let asked = World::of(&world).plan(plan).cancel(&format!("schedule {name}"));
+        let name = name.to_owned();
+        cx.await_interleaved(asked, move |roster, cx, outcome| {
+            let problem = match outcome {
+                // Its end is told to the schedule.
+                Ok(Ok(()) | Err(PlanError::State { .. } | PlanError::Unknown(_))) => return,
+                Ok(Err(error)) => error.to_string(),
+                Err(failure) => failure.to_string(),
+            };
+            tracing::warn!(schedule = name, %plan, problem, "a plan is cancelled again soon");
+            if let Some(entry) = roster.entries.get_mut(&name) {
+                entry.cancelled.remove(&plan);
+            }
+            roster.try_again(&name);
+            roster.settle(cx);
+        });
+    }
+
     fn over(&mut self, name: &str, plan: PlanId, cx: &mut Context<'_, Self>) {
         let Some(now) = self.now() else { return };
         let Some(entry) = self.entries.get_mut(name) else { return };

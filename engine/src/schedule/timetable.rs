@@ -27,7 +27,7 @@ use crate::journal::is_refusal;
 use crate::limits::{SCHEDULES_MAX, SCHEDULE_CLOCK_CHECK};
 use crate::store::{ScheduleRow, ScheduleWrite, Swap, SCHEDULES_SLOT};
 use crate::time::Time;
-use crate::world::{Opening, Shared, World};
+use crate::world::{Opening, Shared};
 
 /// Requests and news that are on their way at once, at most.
 const MAILBOX: u64 = 1 << 18;
@@ -53,6 +53,8 @@ pub(crate) struct Roster {
     armed: Option<(Time, Timer)>,
     /// Schedules with changes that are not on their way to the store.
     pub(super) dirty: BTreeSet<String>,
+    /// Plans that others are to replace, and their schedules.
+    cancels: Vec<(String, PlanId)>,
     pub(super) is_writing: bool,
     /// When the clock was last read.
     seen: Time,
@@ -156,6 +158,7 @@ impl Timetable {
             days: BTreeSet::new(),
             armed: None,
             dirty: BTreeSet::new(),
+            cancels: Vec::new(),
             is_writing: false,
             seen: Time::default(),
             fenced: None,
@@ -254,12 +257,8 @@ impl Roster {
         if before != (after, entry.kept.counts, entry.kept.ranges.clone()) {
             self.dirty.insert(name.to_owned());
         }
-        for plan in decided.cancels {
-            if entry.cancelled.insert(plan) {
-                let by = format!("schedule {name}");
-                World::of(&world).plan(plan).cancel(&by).detach();
-            }
-        }
+        let cancels = decided.cancels.into_iter().filter(|plan| entry.cancelled.insert(*plan));
+        self.cancels.extend(cancels.map(|plan| (name.to_owned(), plan)));
         let again = entry.again;
         self.wake_at(name, decided.wakes_at.into_iter().chain(again).min());
     }
@@ -284,6 +283,9 @@ impl Roster {
     /// Writes what has changed, and arms the timer.
     pub(super) fn settle(&mut self, cx: &mut Context<'_, Self>) {
         self.look_at_clock();
+        for (name, plan) in std::mem::take(&mut self.cancels) {
+            self.cancel(&name, plan, cx);
+        }
         self.write(cx);
         self.arm(cx);
     }

@@ -368,3 +368,35 @@ fn a_schedule_whose_answers_are_lost_is_stored_launches_and_is_removed() {
     let plans = sim.block_on(world.list(Filter::default())).unwrap().unwrap();
     assert_eq!(plans.len(), 1);
 }
+
+#[test]
+fn a_plan_is_replaced_after_reads_and_commits_in_trouble() {
+    for (trouble, at) in (0..4).flat_map(|trouble| (1..8).map(move |at| (trouble, at))) {
+        let case = format!("trouble {trouble} at {at}");
+        let store = FaultStore::new(MemoryStore::new());
+        let script = Script::default();
+        script.on("a", |_| Ok(Next::suspend("for good")));
+        let wall = SystemTime::from(time("2026-03-01T00:30:00Z"));
+        let (sim, world) = world_over(store.clone(), &script, wall);
+        let asked = world.schedules().put(every("often", HOUR, "a").overlap(Overlap::Replace));
+        sim.block_on(asked).unwrap().unwrap().unwrap();
+        sim.advance(HOUR);
+        let error = || StoreError::Failed("for a while".to_owned());
+        let commit = store.commits() + at;
+        match trouble {
+            0 => store.fail_at(commit, error()),
+            1 => (0..60).for_each(|later| store.fail_at(commit + later, error())),
+            2 => store.lose_answer_at(commit),
+            _ => (0..60).for_each(|later| store.fail_read_at(store.reads() + at + later, error())),
+        }
+        sim.advance(30 * MINUTE + Duration::from_secs(30));
+        store.heal();
+        sim.advance(2 * HOUR);
+        let view = sim.block_on(world.schedules().get("often")).unwrap().unwrap().unwrap();
+        let launched = ["01:00 launched", "02:00 launched", "03:00 launched", "04:00 launched"];
+        assert_eq!(launches(&view), launched, "{case}");
+        let plans = sim.block_on(world.list(Filter::default())).unwrap().unwrap();
+        let open = plans.iter().filter(|plan| plan.result == PlanResult::Pending).count();
+        assert_eq!((plans.len(), open), (4, 1), "{case}");
+    }
+}
