@@ -200,7 +200,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     let workers = Workers::new();
     let io = host_io(settings);
     let unclean_ends = settings.count("serve.unclean-ends-max");
-    let executors = io.executors();
+    let executors = io.executors().runs_max(settings.count("jobs.runs-max"));
     let builder = World::builder().action(workers.action()).flows(io.clone()).jobs(&executors);
     let builder = builder.unclean_ends_max(unclean_ends);
     let queue = Queue::new("default").size(settings.count("flows.tasks-max"));
@@ -218,7 +218,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         refused
     })?;
     workers.attach(&world);
-    let (jobs, group) = job::open(&world, &executors, false)?;
+    let (jobs, group) = job::open(settings, &world, &executors, false)?;
     let options = options.workers(&workers).jobs(&jobs);
     runtime.block_on(note(&world));
     // As long as it serves.

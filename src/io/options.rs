@@ -49,6 +49,8 @@ pub struct IoOptions {
     pub command_grace: Duration,
     /// The most that a command may write to each of its outputs, in bytes.
     pub output_max: usize,
+    /// The socket of the local syslog, for outputs of jobs.
+    pub syslog: PathBuf,
 }
 
 impl Default for IoOptions {
@@ -71,6 +73,7 @@ impl Default for IoOptions {
             command_timeout: Duration::from_secs(3_600),
             command_grace: Duration::from_secs(5),
             output_max: PROCESS_OUTPUT_MAX,
+            syslog: PathBuf::from("/dev/log"),
         }
     }
 }

@@ -1,12 +1,19 @@
 //! Jobs over a real store and server: the command line, Dkron's API, commands.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{json, Value};
 
 use crate::serve_common::{Place, Serve};
 
+/// Time limit for the end of a launch: long, because many tests share the machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// The first launch of a job, once it is over.
-fn over(server: &Serve, job: &str) -> Value {
+pub(crate) fn over(server: &Serve, job: &str) -> Value {
+    let until = Instant::now() + PATIENCE;
     loop {
+        assert!(Instant::now() < until, "the launch of {job} does not end");
         let answer = server.get(&format!("/api/v1/jobs/{job}/history")).ok();
         let launch = answer["launches"].as_array().and_then(|all| all.last()).cloned();
         let is_over = |launch: &Value| !launch["ended_at"].is_null();
@@ -16,7 +23,7 @@ fn over(server: &Serve, job: &str) -> Value {
     }
 }
 
-fn shell(server: &Serve, job: &str, config: &Value) -> (Value, String) {
+pub(crate) fn shell(server: &Serve, job: &str, config: &Value) -> (Value, String) {
     let body = json!({"schedule": "@manually", "config": config});
     let path = format!("/api/v1/jobs/{job}");
     server.send("PUT", &path, &[], Some(&body.to_string())).ok();
@@ -174,6 +181,11 @@ fn clients_of_dkron_are_answered() {
     server.send("POST", "/v1/pause", &[], None).ok();
     server.post("/v1/jobs", &dkron("two", &json!({}))).is_problem(503, "jobs-paused");
     server.send("POST", "/v1/unpause", &[], None).ok();
+    let made = server.post("/v1/jobs?runoncreate=true", &dkron("two", &json!({})));
+    assert_eq!((made.status, made.header("x-execution-id").is_empty()), (201, false));
+    over(&server, "two");
+    let executions = server.get("/v1/jobs/two/executions").ok();
+    assert_eq!(executions[0]["id"], made.header("x-execution-id"));
     assert_eq!(server.send("DELETE", "/v1/jobs/child", &[], None).ok()["name"], "child");
     server.send("DELETE", "/v1/jobs/child", &[], None).is_problem(404, "job-unknown");
     server.stopped();

@@ -7,6 +7,8 @@ mod serve_common;
 mod access;
 mod database;
 mod full;
+mod job_outputs;
+mod job_requests;
 mod jobs;
 mod restart;
 mod sinks;

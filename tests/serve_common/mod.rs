@@ -126,7 +126,7 @@ impl Place {
         stdout.read_line(&mut line).expect("it says where it listens");
         let url = line.trim().strip_prefix("listening on ");
         let url = url.unwrap_or_else(|| panic!("«{line}»: {}", self.log())).to_owned();
-        Serve { child, url, token: None, _stdout: stdout }
+        Serve { child, url, token: None, stdout }
     }
 
     /// What the last server has logged.
@@ -140,7 +140,7 @@ pub(crate) struct Serve {
     child: Child,
     pub(crate) url: String,
     pub(crate) token: Option<String>,
-    _stdout: BufReader<ChildStdout>,
+    stdout: BufReader<ChildStdout>,
 }
 
 impl Drop for Serve {
@@ -197,6 +197,16 @@ impl Serve {
     pub(crate) fn signal(&self, name: &str) {
         let killed = Command::new("kill").args([name, &self.id().to_string()]).status();
         assert!(killed.expect("there is kill").success());
+    }
+
+    /// What it has written to standard output since its first line, up to the line with this text.
+    pub(crate) fn output_until(mut self, text: &str) -> String {
+        let mut said = String::new();
+        while !said.lines().any(|line| line.contains(text)) {
+            let read = self.stdout.read_line(&mut said).expect("it writes text");
+            assert!(read > 0, "it ended without «{text}»: {said}");
+        }
+        said
     }
 
     pub(crate) fn ended(mut self) -> ExitStatus {

@@ -2,23 +2,33 @@
 
 use serde::{Deserialize, Serialize};
 use turnwheel_engine::{
-    Action, ActionError, Cause, Concurrency, Next, OnInterrupt, Plan, PlanResult, PlanView, Rescue,
-    Run, Runs, StepContext, Time, WorldBuilder,
+    Action, ActionError, Cause, Concurrency, Next, OnInterrupt, Plan, PlanResult, PlanView, Queue,
+    Rescue, Run, Runs, StepContext, Time, WorldBuilder,
 };
 
 use crate::decide::Ended;
-use crate::executor::{Call, Done, Executors, Verdict, Work};
+use crate::executor::{Call, Done, Verdict, Work};
 use crate::launch::RunState;
+use crate::registry::Executors;
 
 /// Kinds of errors of a run.
 const FAILED: &str = "failed";
 const CANCELLED: &str = "cancelled";
+
+/// The queue of runs.
+const QUEUE: &str = "jobs";
 
 /// Result of a run, as its plan keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Kept {
     pub(crate) started_at: Option<Time>,
     pub(crate) done: Option<Done>,
+    /// Whether its executor gave more than is kept; processors may have replaced the output since.
+    #[serde(default)]
+    pub(crate) is_cut: Option<bool>,
+    /// Problems of processors.
+    #[serde(default)]
+    pub(crate) note: String,
 }
 
 /// The action of a run.
@@ -36,7 +46,9 @@ pub trait WithJobs {
 
 impl WithJobs for WorldBuilder {
     fn jobs(self, executors: &Executors) -> Self {
-        self.action(RunJob { executors: executors.clone() })
+        // A queue of their own: flows that wait for something take no places of jobs.
+        let queue = Queue::new(QUEUE).size(executors.places()).only_blocking();
+        self.queue(queue).action(RunJob { executors: executors.clone() })
     }
 }
 
@@ -45,6 +57,10 @@ impl Action for RunJob {
     type Input = Work;
     type Output = Kept;
     type Phases = Runs;
+
+    fn queue(&self) -> Option<&str> {
+        Some(QUEUE)
+    }
 
     fn concurrency(&self) -> Concurrency<Work> {
         Concurrency::keyed(1, |work| match work.concurrency_key.as_str() {
@@ -93,6 +109,10 @@ impl Run for RunJob {
             }
         };
         keep_end(&mut done, step.input.output_max);
+        step.output.is_cut = Some(done.output_bytes > done.output.len() as u64);
+        let (started_at, ended_at) = (step.output.started_at.unwrap_or(now), step.now());
+        let problems = self.executors.process(&step.input, &mut done, started_at, ended_at);
+        step.output.note = problems.join("; ");
         let (is_success, reason) = (done.is_success, done.reason.clone());
         step.output.done = Some(done);
         match is_success {
@@ -132,13 +152,15 @@ pub(crate) fn ended(view: &PlanView) -> Ended {
         (None, PlanResult::Error) => (RunState::Unknown, problem(view)),
         (None, _) => (RunState::Unknown, format!("its plan ended as «{}»", result.name())),
     };
+    let (note, was_cut) = (kept.note, kept.is_cut);
     let done = kept.done.unwrap_or_default();
     Ended {
         state,
         reason,
         started_at: kept.started_at.or(view.started_at),
         output_bytes: done.output_bytes,
-        is_cut: done.output_bytes > done.output.len() as u64,
+        is_cut: was_cut.unwrap_or(done.output_bytes > done.output.len() as u64),
+        note,
     }
 }
 

@@ -26,6 +26,9 @@ const COMPUTED: [&str; 9] = [
     "turnwheel",
 ];
 
+/// Processors of Dkron that a server has.
+const PROCESSORS: [&str; 4] = ["log", "files", "syslog", "fluent"];
+
 /// A job read from Dkron's JSON.
 #[derive(Clone, Debug)]
 pub struct Read {
@@ -125,8 +128,8 @@ pub fn read_backup(value: &Value) -> Result<Vec<(JobSpec, Vec<String>)>, JobErro
             spec.hash = Hash::Legacy;
             notes.push("~ keeps its value in Dkron (hash: legacy)".to_owned());
         }
-        if !spec.processors.is_empty() {
-            notes.push("its processors are kept, and nothing runs them".to_owned());
+        for name in spec.processors.keys().filter(|name| !PROCESSORS.contains(&name.as_str())) {
+            notes.push(format!("the processor {name} is kept; without a plugin nothing runs it"));
         }
         if spec.targets.is_empty() {
             notes.push("without tags it runs on one node, and in Dkron on all".to_owned());

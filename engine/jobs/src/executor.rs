@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -37,6 +36,9 @@ pub struct Work {
     pub(crate) concurrency_key: String,
     /// Key of the attempt, for services that recognise requests by it.
     pub key: String,
+    /// Processors of its output.
+    #[serde(default)]
+    pub(crate) processors: BTreeMap<String, Settings>,
 }
 
 /// Outcome of an attempt.
@@ -113,30 +115,4 @@ pub trait Executor: Send + Sync + fmt::Debug + 'static {
 
     /// Does an attempt, or asks about one that goes on.
     fn execute(&self, work: &Work, call: &Call<'_>) -> Verdict;
-}
-
-/// The executors of a node, by name.
-#[derive(Clone, Debug, Default)]
-pub struct Executors(Arc<BTreeMap<String, Arc<dyn Executor>>>);
-
-impl Executors {
-    /// None.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds one.
-    #[must_use]
-    pub fn with(mut self, name: impl Into<String>, executor: impl Executor) -> Self {
-        Arc::make_mut(&mut self.0).insert(name.into(), Arc::new(executor));
-        self
-    }
-
-    /// One by its name; the error names those that there are.
-    pub(crate) fn find(&self, name: &str) -> Result<&Arc<dyn Executor>, String> {
-        self.0.get(name).ok_or_else(|| {
-            let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
-            format!("there is no executor «{name}» here; there are: {}", known.join(", "))
-        })
-    }
 }

@@ -10,11 +10,11 @@ use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::{Completer, Completion, Context, Group, Mailbox, SpawnError, Task};
 
 use crate::error::JobError;
-use crate::executor::Executors;
 use crate::graph::Graph;
 use crate::launch::Launch;
 use crate::limits::{NAME_PARTS, TIMES_MAX};
 use crate::node::Node;
+use crate::registry::Executors;
 use crate::roster::{preview, times, Answer, Edit, Part, Roster};
 use crate::spec::JobSpec;
 use crate::store::JobStore;

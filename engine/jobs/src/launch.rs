@@ -129,6 +129,9 @@ pub struct Run {
     pub output_bytes: u64,
     /// Whether only the end of its output is kept.
     pub is_cut: bool,
+    /// Problems of its processors; its outcome does not depend on them.
+    #[serde(default)]
+    pub note: String,
 }
 
 impl Run {
@@ -143,6 +146,7 @@ impl Run {
             reason: String::new(),
             output_bytes: 0,
             is_cut: false,
+            note: String::new(),
         }
     }
 }

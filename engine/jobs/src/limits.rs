@@ -66,3 +66,6 @@ pub const AGAIN: Duration = Duration::from_secs(1);
 
 /// Parts of the list of names; each is written when one of its jobs is made or removed.
 pub const NAME_PARTS: u64 = 64;
+
+/// Runs that are under way at once unless the node says otherwise.
+pub const RUNS_DEFAULT: u32 = 64;

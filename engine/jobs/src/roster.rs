@@ -26,11 +26,11 @@ use turnwheel_runtime::{Context, Group, Timer};
 
 use crate::decide::{due_of, next_of, Effect, Turn};
 use crate::error::JobError;
-use crate::executor::Executors;
 use crate::graph::Graph;
 use crate::limits::{AGAIN, CLOCK_CHECK, NAME_PARTS};
 use crate::node::Node;
 use crate::record::Record;
+use crate::registry::Executors;
 use crate::schedule::{Schedule, Terms};
 use crate::spec::JobSpec;
 use crate::store::{part_of, JobStore, Names};

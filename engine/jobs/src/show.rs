@@ -72,5 +72,6 @@ fn run(run: &Run) -> Value {
         "reason": run.reason,
         "output_bytes": run.output_bytes,
         "output_truncated": run.is_cut,
+        "note": run.note,
     })
 }

@@ -176,7 +176,8 @@ pub struct JobSpec {
     pub owner_email: String,
     /// Labels for searches.
     pub metadata: BTreeMap<String, String>,
-    /// Processors of the output, kept for an export; nothing runs them yet.
+    /// Processors of the output, with their settings. Each may have `forward`, for the output to go
+    /// on as it is, and `order`: the lower one is first.
     pub processors: BTreeMap<String, Settings>,
 }
 

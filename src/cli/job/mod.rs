@@ -19,7 +19,7 @@ use super::outside::host_io;
 use super::paint::{one_line, print, print_json, table, Paint};
 use super::place::{Hands, Place};
 use super::remote::{encoded, Remote};
-use super::settings::Settings;
+use super::settings::{labels, Settings};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -130,15 +130,20 @@ enum What {
 
 /// Opens the jobs of a world, on a group of their own.
 pub(crate) fn open(
+    settings: &Settings,
     world: &World,
     executors: &Executors,
     is_at_rest: bool,
 ) -> Result<(Jobs, Group), Exit> {
     let group = Group::builder("jobs").workers(1).build();
     let group = group.map_err(|error| Exit::failed(format!("jobs: {error}")))?;
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = if name.trim().is_empty() { "local" } else { name.trim() };
-    let options = JobsOptions::new(executors).node(Node::new(name));
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = if host.trim().is_empty() { "local" } else { host.trim() };
+    let node = Node::new(settings.text("jobs.node").unwrap_or(host));
+    // Labels that cannot be read are a problem of the settings, which were checked.
+    let labels = labels(settings.text("jobs.labels").unwrap_or_default()).unwrap_or_default();
+    let node = labels.into_iter().fold(node, |node, (name, value)| node.label(name, value));
+    let options = JobsOptions::new(executors).node(node);
     let options = if is_at_rest { options.at_rest() } else { options };
     let opened = block_on(Jobs::open(world, &group, options));
     let opened = opened.map_err(|refused| Exit::failed(format!("jobs: {refused}")))?;
@@ -177,7 +182,7 @@ fn ask(
     match Place::of(settings).hands_with(settings, builder)? {
         Hands::Server(server) => there(&server),
         Hands::Own(world) => {
-            let (jobs, group) = open(&world, &executors, true)?;
+            let (jobs, group) = open(settings, &world, &executors, true)?;
             let answer = here(&jobs, &settings.by());
             jobs.end();
             world.shutdown()?;

@@ -23,6 +23,8 @@ pub(crate) enum Kind {
     Ports,
     /// A file of sinks.
     Sinks,
+    /// Names with values, comma-separated, as `region=eu,disk=fast`.
+    Labels,
     /// One of these.
     Choice(&'static [&'static str]),
 }
@@ -163,6 +165,15 @@ pub(crate) const KEYS: &[Key] = &[
         "48",
         "how many of them may be of one namespace, so that others have places left",
     ),
+    key("jobs.node", Kind::Text, "", "the name of this node in runs of jobs; else the host's"),
+    key(
+        "jobs.labels",
+        Kind::Labels,
+        "",
+        "the labels of this node, for targets of jobs: region=eu,disk=fast",
+    ),
+    key("jobs.runs-max", Kind::Count, "64", "how many runs of jobs are under way at once"),
+    key("jobs.syslog", Kind::Path, "/dev/log", "the socket of the processor syslog of jobs"),
     key(
         "serve.listen",
         Kind::Address,
@@ -305,6 +316,9 @@ pub(crate) fn problem(key: &Key, value: &str) -> Option<String> {
             .is_none()
             .then(|| "must be ports, such as 443,8000-8999, or * for all".to_owned()),
         Kind::Sinks => sinks(value).err(),
+        Kind::Labels => labels(value)
+            .is_none()
+            .then(|| "must be labels with values, such as region=eu,disk=fast".to_owned()),
         Kind::Choice(all) => {
             (!all.contains(&value)).then(|| format!("must be one of {}", all.join(", ")))
         }
@@ -330,6 +344,18 @@ pub(crate) fn ports(text: &str) -> Option<Vec<(u16, u16)>> {
         (from <= to).then_some((from, to))
     };
     text.split(',').map(part).collect()
+}
+
+/// Labels with their values.
+pub(crate) fn labels(text: &str) -> Option<Vec<(String, String)>> {
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    parts
+        .map(|part| {
+            let (name, value) = part.split_once('=')?;
+            let (name, value) = (name.trim(), value.trim());
+            (!name.is_empty()).then(|| (name.to_owned(), value.to_owned()))
+        })
+        .collect()
 }
 
 /// The sinks of a file.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use turnwheel::sqlite::SqliteSync;
 
-pub(crate) use keys::{bytes, ports, sinks, Key, KEYS, SECRET_VARIABLES};
+pub(crate) use keys::{bytes, labels, ports, sinks, Key, KEYS, SECRET_VARIABLES};
 
 use super::exit::Exit;
 use super::hidden;

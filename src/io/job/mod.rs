@@ -1,5 +1,9 @@
-//! Executors of jobs on this host.
+//! Executors of jobs on this host, and processors of their outputs.
 
+#[cfg(unix)]
+mod collectors;
+#[cfg(unix)]
+mod outputs;
 mod requests;
 #[cfg(unix)]
 mod shell;
@@ -10,11 +14,19 @@ use super::HostIo;
 
 impl HostIo {
     /// The executors `shell` and `http`, within the limits of this one: commands only where they are
-    /// allowed, requests only to open hosts.
+    /// allowed, requests only to open hosts. And the processors `log`, `files`, `syslog`, `fluent`.
     pub fn executors(&self) -> Executors {
         let executors = Executors::new().with("http", requests::Requests { io: self.clone() });
         #[cfg(unix)]
-        let executors = executors.with("shell", shell::Shell { io: self.clone() });
+        let executors = executors
+            .with("shell", shell::Shell { io: self.clone() })
+            .with_processor("log", outputs::Log)
+            .with_processor("files", outputs::Files { io: self.clone() })
+            .with_processor(
+                "syslog",
+                collectors::Syslog { socket: self.inner.options.syslog.clone() },
+            )
+            .with_processor("fluent", collectors::Fluent);
         executors
     }
 }

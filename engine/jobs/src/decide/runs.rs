@@ -17,6 +17,7 @@ pub(crate) struct Ended {
     pub(crate) started_at: Option<Time>,
     pub(crate) output_bytes: u64,
     pub(crate) is_cut: bool,
+    pub(crate) note: String,
 }
 
 impl Turn<'_> {
@@ -53,6 +54,7 @@ impl Turn<'_> {
         row.started_at = ended.started_at.or(row.started_at);
         row.ended_at = Some(now);
         (row.output_bytes, row.is_cut) = (ended.output_bytes, ended.is_cut);
+        row.note = cut(&ended.note);
         let (state, node, attempt) = (row.state, row.node.clone(), row.attempt);
         if state == RunState::Cancelled {
             if let Some(by) = cancelled_by.as_ref().filter(|_| row.reason.is_empty()) {

@@ -33,6 +33,8 @@ impl Roster {
         let wrong = |setting, problem: String| JobError::setting(name, setting, problem);
         let executor = self.executors.find(&spec.executor).map_err(|p| wrong("executor", p))?;
         executor.check(&spec.config).map_err(|problem| wrong("config", problem))?;
+        let processors = self.executors.check_processors(&spec.processors);
+        processors.map_err(|problem| wrong("processors", problem))?;
         let schedule = schedule_of(spec, anchor, &self.zone).map_err(|p| wrong("schedule", p))?;
         if let Some(Schedule::At(at)) = schedule.as_ref().filter(|_| is_new_schedule) {
             let late = self.now().since(*at);

@@ -2,7 +2,7 @@
 
 use turnwheel_engine::internal::key_of_cause;
 use turnwheel_engine::{
-    PlanError, PlanHandle, PlanId, PlanState, PlanView, TriggerError, TriggerOptions,
+    PlanError, PlanHandle, PlanId, PlanState, PlanView, Time, TriggerError, TriggerOptions,
 };
 use turnwheel_runtime::Context;
 
@@ -11,6 +11,16 @@ use crate::action::{ended, RunJob};
 use crate::decide::{Effect, Ended};
 use crate::executor::Work;
 use crate::launch::{LaunchState, RunState};
+
+/// A run on which an answer is awaited.
+#[derive(Clone, Debug)]
+struct OfRun {
+    job: String,
+    /// When the job was made.
+    made: Time,
+    launch: u64,
+    run: usize,
+}
 
 impl Roster {
     pub(super) fn carry_out(
@@ -64,11 +74,12 @@ impl Roster {
         let Some(row) = of.runs.get(run).filter(|row| row.state == RunState::Running) else {
             return;
         };
+        let (made, spec) = (record.created_at, &record.spec);
+        let of_run = OfRun { job: name.to_owned(), made, launch, run };
         if let Some(plan) = row.plan {
-            return self.watch(name, launch, run, world.plan(plan), cx);
+            return self.watch(of_run, world.plan(plan), cx);
         }
-        let spec = &record.spec;
-        let key = of.key(name, record.created_at, row);
+        let key = of.key(name, made, row);
         let work = Work {
             job: name.to_owned(),
             launch,
@@ -81,6 +92,7 @@ impl Roster {
             output_max: spec.output_max,
             concurrency_key: spec.concurrency_key.clone(),
             key: key.clone(),
+            processors: spec.processors.clone(),
         };
         let options = TriggerOptions::new()
             .label("job", name)
@@ -88,92 +100,92 @@ impl Roster {
             .by(format!("job {name}"))
             .priority(spec.priority);
         let begun = world.trigger_with::<RunJob>(key_of_cause(options, key), work);
-        let name = name.to_owned();
         cx.await_interleaved(begun, move |roster, cx, outcome| {
-            roster.begun(&name, launch, run, outcome, cx);
+            roster.begun(of_run, outcome, cx);
         });
+    }
+
+    /// Whether a run is one of the job that has its name now: another one may have been made.
+    fn is_there(&self, run: &OfRun) -> bool {
+        self.entries.get(&run.job).is_some_and(|entry| entry.record.created_at == run.made)
     }
 
     fn begun(
         &mut self,
-        name: &str,
-        launch: u64,
-        run: usize,
+        of_run: OfRun,
         outcome: Result<PlanHandle, TriggerError>,
         cx: &mut Context<'_, Self>,
     ) {
+        if !self.is_there(&of_run) {
+            return;
+        }
+        let (name, launch, run) = (of_run.job.clone(), of_run.launch, of_run.run);
         match outcome {
             Ok(plan) => {
-                if let Some(entry) = self.entries.get_mut(name) {
+                if let Some(entry) = self.entries.get_mut(&name) {
                     let launch = entry.record.active.iter_mut().find(|of| of.id == launch);
                     let row = launch.and_then(|launch| launch.runs.get_mut(run));
                     // Not written for itself: the key finds the plan after a crash.
                     row.into_iter().for_each(|row| row.plan = Some(plan.id()));
                 }
-                self.watch(name, launch, run, plan.clone(), cx);
-                self.turn(name, cx, |turn| turn.started(launch, run, plan.id()));
+                self.watch(of_run, plan.clone(), cx);
+                self.turn(&name, cx, |turn| turn.started(launch, run, plan.id()));
             }
-            Err(TriggerError::Store(_) | TriggerError::Refused(_)) => self.try_again(name, cx),
+            Err(TriggerError::Store(_) | TriggerError::Refused(_)) => self.try_again(&name, cx),
             Err(error) => {
                 let reason = format!("its plan could not begin: {error}");
-                self.over(name, launch, run, RunState::Failed, reason, cx);
+                self.over(&of_run, RunState::Failed, reason, cx);
             }
         }
     }
 
     /// Waits for the end of a run's plan.
-    fn watch(
-        &mut self,
-        name: &str,
-        launch: u64,
-        run: usize,
-        plan: PlanHandle,
-        cx: &mut Context<'_, Self>,
-    ) {
-        let name = name.to_owned();
+    fn watch(&mut self, of_run: OfRun, plan: PlanHandle, cx: &mut Context<'_, Self>) {
         cx.await_interleaved(plan.finished(), move |roster, cx, outcome| {
-            roster.finished(&name, launch, run, outcome, cx);
+            roster.finished(&of_run, outcome, cx);
         });
     }
 
     fn finished(
         &mut self,
-        name: &str,
-        launch: u64,
-        run: usize,
+        of_run: &OfRun,
         outcome: Result<PlanView, PlanError>,
         cx: &mut Context<'_, Self>,
     ) {
+        if !self.is_there(of_run) {
+            return;
+        }
         match outcome {
             Ok(view) if view.state == PlanState::Paused => {
                 let reason = format!("its plan {} was paused", view.id);
-                self.over(name, launch, run, RunState::Unknown, reason, cx);
+                self.over(of_run, RunState::Unknown, reason, cx);
             }
             Ok(view) => {
                 let ended = ended(&view);
-                self.turn(name, cx, |turn| turn.ended(launch, run, ended));
+                let OfRun { job, launch, run, .. } = of_run;
+                self.turn(job, cx, |turn| turn.ended(*launch, *run, ended));
             }
             Err(PlanError::Unknown(plan)) => {
                 let reason = format!("its plan {plan} is not there any more");
-                self.over(name, launch, run, RunState::Unknown, reason, cx);
+                self.over(of_run, RunState::Unknown, reason, cx);
             }
             // It may be there: it is looked at again.
-            Err(_) => self.try_again(name, cx),
+            Err(_) => self.try_again(&of_run.job, cx),
         }
         self.arm(cx);
     }
 
     fn over(
         &mut self,
-        name: &str,
-        launch: u64,
-        run: usize,
+        of_run: &OfRun,
         state: RunState,
         reason: String,
         cx: &mut Context<'_, Self>,
     ) {
-        let ended = Ended { state, reason, started_at: None, output_bytes: 0, is_cut: false };
-        self.turn(name, cx, |turn| turn.ended(launch, run, ended));
+        let note = String::new();
+        let ended = Ended { state, reason, started_at: None, output_bytes: 0, is_cut: false, note };
+        let OfRun { job, launch, run, .. } = of_run;
+        self.turn(job, cx, |turn| turn.ended(*launch, *run, ended));
     }
 
     fn cancel(&mut self, name: &str, launch: u64, plan: PlanId, cx: &mut Context<'_, Self>) {

@@ -1,5 +1,6 @@
 //! Dependants: once for each group, over any acyclic graph.
 
+use serde_json::json;
 use turnwheel_jobs::{After, Cause, JobSpec, LaunchState, On};
 
 use super::common::{job, set, Stage, MINUTE, SECOND};
@@ -131,4 +132,45 @@ fn an_ephemeral_parent_goes_after_its_dependants_know() {
     stage.sim.run_until_idle();
     assert!(stage.wait(stage.jobs.get("parent")).is_err());
     assert_eq!(stage.history("child").len(), 1);
+}
+
+#[test]
+fn a_dependant_that_is_gone_holds_no_other_one_up() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("parent", "@manually", |spec| set(spec, "takes", "60s")));
+    stage.put(after("first", &[("parent", On::Success)]));
+    stage.put(after("second", &[("parent", On::Success)]));
+    stage.wait(stage.jobs.run("parent", "ann", false)).unwrap();
+    stage.sim.advance(SECOND);
+    stage.wait(stage.jobs.remove("first")).unwrap();
+    stage.sim.advance(2 * MINUTE);
+    assert_eq!(stage.history("second").len(), 1);
+    assert!(stage.wait(stage.jobs.get("first")).is_err());
+}
+
+#[test]
+fn a_backup_of_nested_jobs_comes_with_parents_first() {
+    let entry = |name: &str, parent: &str| json!({"name": name, "schedule": "@manually", "parent_job": parent, "executor": "shell"});
+    let backup = json!([
+        entry("a11", "a1"),
+        entry("a1", "a"),
+        entry("b1", "b"),
+        entry("c", ""),
+        entry("a2", "a"),
+        entry("a", ""),
+        entry("b", ""),
+        entry("a12", "a1"),
+    ]);
+    let read = turnwheel_jobs::dkron::read_backup(&backup).unwrap();
+    let names: Vec<&str> = read.iter().map(|(spec, _)| spec.name.as_str()).collect();
+    let place = |name: &str| names.iter().position(|other| *other == name).unwrap();
+    assert_eq!(names.len(), 8);
+    for (child, parent) in [("a1", "a"), ("a2", "a"), ("a11", "a1"), ("a12", "a1"), ("b1", "b")] {
+        assert!(place(parent) < place(child), "{names:?}");
+    }
+    let roots = read.iter().filter(|(spec, _)| spec.after.is_empty());
+    assert_eq!(roots.count(), 3);
+    let lone = json!([entry("c", ""), entry("leaf", "gone")]);
+    let error = turnwheel_jobs::dkron::read_backup(&lone).unwrap_err().to_string();
+    assert!(error.contains("«leaf»") && error.contains("«gone»"), "{error}");
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use turnwheel_engine::{MemoryStore, Store, Time, World};
 use turnwheel_jobs::{
     Asking, Call, Done, Executor, Executors, JobError, JobSpec, JobView, Jobs, JobsOptions, Launch,
-    Node, Settings, Span, Verdict, WithJobs, Work,
+    Node, Processed, Processor, Settings, Span, Verdict, WithJobs, Work,
 };
 use turnwheel_runtime::sim::Sim;
 
@@ -52,12 +52,38 @@ impl Executor for Play {
     }
 }
 
+/// A processor that notes each output, and fails if its settings say so.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Note {
+    pub(crate) name: &'static str,
+    /// What came: name of the processor, output.
+    pub(crate) seen: Arc<Mutex<Vec<(&'static str, String)>>>,
+}
+
+impl Processor for Note {
+    fn check(&self, settings: &Settings) -> Result<(), String> {
+        match settings.keys().find(|name| *name != "broken") {
+            Some(name) => Err(format!("{name}: no such setting")),
+            None => Ok(()),
+        }
+    }
+
+    fn process(&self, processed: &Processed<'_>, settings: &Settings) -> Result<String, String> {
+        self.seen.lock().expect("no panic").push((self.name, processed.done.output.clone()));
+        match settings.contains_key("broken") {
+            true => Err("it is down".to_owned()),
+            false => Ok(format!("note of {}", self.name)),
+        }
+    }
+}
+
 /// A simulated server.
 pub(crate) struct Stage {
     pub(crate) sim: Sim,
     pub(crate) world: World,
     pub(crate) jobs: Jobs,
     pub(crate) play: Play,
+    pub(crate) note: Note,
     executors: Executors,
 }
 
@@ -94,13 +120,17 @@ impl Stage {
     pub(crate) fn over(store: impl Store, seed: u64, wall: &str) -> Self {
         let sim = Sim::builder().seed(seed).wall(SystemTime::from(time(wall))).build();
         let play = Play::default();
+        let note = Note::default();
+        let other = |name| Note { name, ..note.clone() };
         let executors = Executors::new().with("play", play.clone());
+        let executors = executors.with_processor("ink", other("ink"));
+        let executors = executors.with_processor("paper", other("paper"));
         let builder = World::builder().jobs(&executors).seed(1);
         let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
         let world = sim.block_on(builder.open(store));
         let world = world.expect("it ends").expect("the world begins");
         let jobs = open(&sim, &world, &executors);
-        Self { sim, world, jobs, play, executors }
+        Self { sim, world, jobs, play, note, executors }
     }
 
     /// Ends the jobs, lets time pass without them, and opens them again.

@@ -1,0 +1,82 @@
+//! What a node has for jobs: executors and processors, by name.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use turnwheel_engine::Time;
+
+use crate::executor::{Done, Executor, Work};
+use crate::limits::RUNS_DEFAULT;
+use crate::processor::{self, Processor, Processors};
+use crate::spec::Settings;
+
+/// The executors of a node, and the processors of their outputs, by name.
+#[derive(Clone, Debug)]
+pub struct Executors {
+    executors: Arc<BTreeMap<String, Arc<dyn Executor>>>,
+    processors: Arc<Processors>,
+    runs_max: u32,
+}
+
+impl Default for Executors {
+    fn default() -> Self {
+        Self { executors: Arc::default(), processors: Arc::default(), runs_max: RUNS_DEFAULT }
+    }
+}
+
+impl Executors {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds one.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, executor: impl Executor) -> Self {
+        Arc::make_mut(&mut self.executors).insert(name.into(), Arc::new(executor));
+        self
+    }
+
+    /// Adds a processor.
+    #[must_use]
+    pub fn with_processor(mut self, name: impl Into<String>, processor: impl Processor) -> Self {
+        Arc::make_mut(&mut self.processors).insert(name.into(), Arc::new(processor));
+        self
+    }
+
+    /// Runs that are under way at once, at most; further ones wait for a place. At least 1.
+    #[must_use]
+    pub fn runs_max(mut self, runs: u32) -> Self {
+        self.runs_max = runs.max(1);
+        self
+    }
+
+    pub(crate) fn places(&self) -> u32 {
+        self.runs_max
+    }
+
+    /// One by its name; the error names those that there are.
+    pub(crate) fn find(&self, name: &str) -> Result<&Arc<dyn Executor>, String> {
+        self.executors.get(name).ok_or_else(|| {
+            let known: Vec<&str> = self.executors.keys().map(String::as_str).collect();
+            format!("there is no executor «{name}» here; there are: {}", known.join(", "))
+        })
+    }
+
+    pub(crate) fn check_processors(
+        &self,
+        wanted: &BTreeMap<String, Settings>,
+    ) -> Result<(), String> {
+        processor::check(&self.processors, wanted)
+    }
+
+    pub(crate) fn process(
+        &self,
+        work: &Work,
+        done: &mut Done,
+        started_at: Time,
+        ended_at: Time,
+    ) -> Vec<String> {
+        processor::process(&self.processors, work, done, started_at, ended_at)
+    }
+}
