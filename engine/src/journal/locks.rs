@@ -257,12 +257,15 @@ impl Locks {
         Err(Held::Waits(before.into_iter().collect()))
     }
 
-    /// A plan needs its locks no more. The plans that may begin by that.
+    /// A plan needs its locks no more, and leaves the queues of all for which it waits. The plans
+    /// that may begin by that.
     pub(crate) fn leave(&self, needed: &[PlanLock], plan: PlanId) -> Vec<PlanId> {
         let State { locks, waits } = &mut *self.0.lock();
+        let needed = needed.iter().map(|lock| lock.name.clone());
+        let names: BTreeSet<String> = waits.locks_of(plan).iter().cloned().chain(needed).collect();
         waits.remove(plan);
         let mut next = Vec::new();
-        for PlanLock { name, .. } in needed {
+        for name in &names {
             let Some(lock) = locks.get_mut(name) else { continue };
             lock.waiting.remove(&plan);
             if lock.holder.is_none() {

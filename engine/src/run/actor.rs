@@ -162,6 +162,8 @@ impl Entity for PlanActor {
                 let again = self.world.now().after(AFTER_STORE_FAILURE);
                 self.world.wakes().set(self.id, again);
             } else {
+                // Plans behind it in the queue of a lock would wait for it for ever.
+                self.leave_locks();
                 quarantine(Arc::clone(&self.world), self.id, self.epoch, error.to_string()).await;
             }
             self.unreadable = Some(error);
@@ -244,7 +246,9 @@ impl Handler<Deliver> for PlanActor {
             payload: payload.clone(),
             reason,
         };
-        if self.plan.is_none() && is_kept {
+        // A damaged plan cannot say whether it would have taken a broadcast event.
+        let is_damaged = matches!(self.unreadable, Some(StoreError::Corrupt(_)));
+        if self.plan.is_none() && (is_kept || is_damaged) {
             world.letters().add(world.now(), letter(self.absence().to_string()));
         }
         self.order(reply, cx, |decisions| {

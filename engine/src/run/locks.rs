@@ -78,8 +78,12 @@ impl PlanActor {
 
     /// This plan does not wait for its locks any more; wakes plans that may begin now.
     pub(super) fn leave_locks(&self) {
-        let Some(plan) = self.plan.as_ref().filter(|plan| !plan.locks.is_empty()) else { return };
-        for next in self.world.journal().locks().leave(&plan.locks, self.id) {
+        // A plan that cannot be read any more may have waited for some.
+        let needed = self.plan.as_ref().map_or(&[][..], |plan| &plan.locks);
+        if self.plan.is_some() && needed.is_empty() {
+            return;
+        }
+        for next in self.world.journal().locks().leave(needed, self.id) {
             self.world.tell_plan(next, Word::Wake, move |world| {
                 world.wakes().set(next, world.now().after(super::AGAIN));
             });

@@ -85,7 +85,7 @@ impl Life {
 }
 
 /// Changes one bit in all that the store has of a plan.
-fn damage(file: &Path, plan: PlanId) {
+pub(crate) fn damage(file: &Path, plan: PlanId) {
     let file = rusqlite::Connection::open(file).expect("it opens");
     let read = "SELECT seq, records FROM journal WHERE plan = ?1";
     let mut read = file.prepare(read).expect("it reads");

@@ -10,6 +10,7 @@ mod cleaner;
 mod codec;
 mod damage;
 mod damaged_ends;
+mod damaged_locks;
 mod disk_full;
 mod entities;
 mod large_values;
