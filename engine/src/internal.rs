@@ -126,6 +126,12 @@ pub async fn write_rows(world: &World) -> Result<(), StoreError> {
     world.write_rows().await
 }
 
+/// Returns the plans whose rows are behind the journal: a list may not have them, or say what was
+/// before.
+pub fn plans_behind(world: &World) -> Vec<PlanId> {
+    world.shared().journal().behind()
+}
+
 /// Reads the dead letters of a store.
 ///
 /// # Errors

@@ -239,6 +239,9 @@ impl Bus {
             let delivery = internal::offer(world, plan, step, &event.key(), &notice);
             deliveries.push((plan, step, meant, delivery));
         }
+        // One plan that does not take it keeps it from no other. Whoever publishes it again after
+        // an error reaches the others once.
+        let mut problem: Option<FlowError> = None;
         for (plan, step, meant, delivery) in deliveries {
             match delivery.await {
                 Ok(Ok(())) => {
@@ -249,8 +252,14 @@ impl Bus {
                     // It was over before it was asked.
                     self.listeners.lock().remove((plan, step));
                 }
-                Ok(Err(error)) => return Err(error.into()),
-                Err(failure) => return Err(FlowError::Ended(unanswered(&failure))),
+                // It is a dead letter: a damaged plan never takes it.
+                Ok(Err(PlanError::Store(StoreError::Corrupt(why)))) => {
+                    tracing::warn!(%plan, why, "a damaged flow does not hear an event");
+                }
+                Ok(Err(error)) => problem = problem.or(Some(error.into())),
+                Err(failure) => {
+                    problem = problem.or_else(|| Some(FlowError::Ended(unanswered(&failure))));
+                }
             }
         }
         for flow in bench.started_by_events() {
@@ -263,10 +272,12 @@ impl Bus {
                 key_of_cause(TriggerOptions::new(), key).by(format!("the event {}", event.key()));
             let options = labelled(&flow, options);
             let start = flow.start(json!([fields]));
-            let plan = world.trigger_with::<FlowPlan>(options, start).await?;
-            published.started.push(plan.id());
+            match world.trigger_with::<FlowPlan>(options, start).await {
+                Ok(plan) => published.started.push(plan.id()),
+                Err(error) => problem = problem.or(Some(error.into())),
+            }
         }
-        Ok(published)
+        problem.map_or(Ok(published), Err)
     }
 
     /// Whether an event starts a flow: one event does, so that nothing has to be remembered in between.
@@ -323,6 +334,12 @@ const AT_ONCE: usize = 64;
 
 /// Asks all plans that run for the steps that wait for events.
 pub(crate) async fn recover(bench: &Bench, world: &World) -> Result<(), StoreError> {
+    // Before the list is read: rows that are not written yet may be by then. While the store takes
+    // no writes the list lacks these plans.
+    let behind = internal::plans_behind(world);
+    for some in behind.chunks(AT_ONCE) {
+        ask(bench, world, some.iter().copied()).await?;
+    }
     for action in [FlowPlan::NAME, FlowStarter::NAME] {
         let mut before = None;
         loop {
@@ -336,16 +353,7 @@ pub(crate) async fn recover(bench: &Bench, world: &World) -> Result<(), StoreErr
             let rows = world.list(filter).await;
             let rows = rows.map_err(|error| StoreError::Failed(error.to_string()))?;
             for some in rows.chunks(AT_ONCE) {
-                // All are asked before the first answer is waited for.
-                let views: Vec<_> = some.iter().map(|row| world.plan(row.id).view()).collect();
-                for view in views {
-                    match view.await {
-                        Ok(view) => remember(bench, &view),
-                        // Without it the plan would be deaf for as long as the world lives.
-                        Err(PlanError::Store(error @ StoreError::Failed(_))) => return Err(error),
-                        Err(error) => tracing::debug!(%error, "a plan hears no events"),
-                    }
-                }
+                ask(bench, world, some.iter().map(|row| row.id)).await?;
             }
             before = rows.last().map(|row| row.id);
             if rows.len() < PAGE {
@@ -354,6 +362,25 @@ pub(crate) async fn recover(bench: &Bench, world: &World) -> Result<(), StoreErr
         }
     }
     bench.bus.become_known();
+    Ok(())
+}
+
+/// Adds the steps of some plans that listen.
+async fn ask(
+    bench: &Bench,
+    world: &World,
+    plans: impl Iterator<Item = PlanId>,
+) -> Result<(), StoreError> {
+    // All are asked before the first answer is waited for.
+    let views: Vec<_> = plans.map(|plan| world.plan(plan).view()).collect();
+    for view in views {
+        match view.await {
+            Ok(view) => remember(bench, &view),
+            // Without it the plan would be deaf for as long as the world lives.
+            Err(PlanError::Store(error @ StoreError::Failed(_))) => return Err(error),
+            Err(error) => tracing::debug!(%error, "a plan hears no events"),
+        }
+    }
     Ok(())
 }
 

@@ -138,7 +138,8 @@ async fn target(world: &World, to: &EventTarget) -> Result<PlanId, Sending> {
             let labels = vec![(name.clone(), Some(value.clone()))];
             let states = LIVE.to_vec();
             let filter = Filter { labels, states, limit: 2, ..Filter::default() };
-            match world.list(filter).await.as_deref() {
+            // A row that is not written yet must not make an event undeliverable.
+            match world.list_now(filter).await.as_deref() {
                 Ok([one]) => Ok(one.id),
                 Ok(found) => {
                     let many = if found.is_empty() { "no plan has" } else { "several plans have" };

@@ -51,7 +51,8 @@ impl World {
     /// name and key, and returns the plan. It is found through the store, also when another process
     /// has made it wait. The value is durable then, and the promise completed: a second completion
     /// finds nothing that waits. A completion is not kept for a step that will wait later: repeat
-    /// it after [`NobodyWaits`](PromiseError::NobodyWaits).
+    /// it after [`NobodyWaits`](PromiseError::NobodyWaits). While the store takes no writes, nobody
+    /// knows who waits: that is an error of the store.
     ///
     /// ```no_run
     /// # fn of(world: turnwheel_engine::World) -> Result<(), turnwheel_engine::PromiseError> {
@@ -71,7 +72,7 @@ impl World {
         Asking::new(async move {
             let value = value.map_err(|error| PromiseError::Value(error.to_string()))?;
             let labels = vec![(label_of(&name, &key), None)];
-            let found = world.list(Filter { labels, limit: 2, ..Filter::default() }).await?;
+            let found = world.list_now(Filter { labels, limit: 2, ..Filter::default() }).await?;
             let plan = match &found[..] {
                 [] => return Err(PromiseError::NobodyWaits { name, key }),
                 [one] => one.id,

@@ -55,6 +55,18 @@ fn lost(failure: Failure) -> StoreError {
 impl World {
     /// Brings the rows to what is durable now, as far as the store can be written.
     pub(super) async fn caught_up(&self) -> Result<(), StoreError> {
+        match self.catch_up().await {
+            // Reading is possible while nothing can be written: some rows say what was before.
+            Err(error @ (StoreError::Full(_) | StoreError::Failed(_))) => {
+                tracing::warn!(%error, "rows stay behind their journal");
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Brings the rows to what is durable now.
+    async fn catch_up(&self) -> Result<(), StoreError> {
         let journal = &self.shared.journal;
         // Rows that were outdated at the start are updated when their plans are read; this waits
         // for it. An unreadable plan gets no newer row. A world that continues no plan by itself
@@ -64,19 +76,15 @@ impl World {
             Opening::GoOn | Opening::AtRest => journal.found().await.map_err(lost)?,
         };
         let views: Vec<_> = behind.into_iter().map(|plan| self.plan(plan).view()).collect();
+        let mut outcome = Ok(());
         for view in views {
-            if let Err(error) = view.await {
-                tracing::debug!(%error, "a row stays behind its journal");
+            match view.await {
+                Err(PlanError::Store(error @ StoreError::Failed(_))) => outcome = Err(error),
+                Err(error) => tracing::debug!(%error, "a row stays behind its journal"),
+                Ok(_) => {}
             }
         }
-        match self.write_rows().await {
-            // Reading is possible while nothing can be written: some rows say what was before.
-            Err(error @ (StoreError::Full(_) | StoreError::Failed(_))) => {
-                tracing::warn!(%error, "rows stay behind their journal");
-                Ok(())
-            }
-            outcome => outcome,
-        }
+        self.write_rows().await.and(outcome)
     }
 
     /// Brings the rows of all plans that this world has loaded to what is durable now.
@@ -126,6 +134,14 @@ impl World {
             }
             Ok(rows)
         })
+    }
+
+    /// The plans that fit, for decisions that are not taken again: an error while some rows say
+    /// what was before.
+    pub(crate) async fn list_now(&self, filter: Filter) -> Result<Vec<PlanRow>, PlanError> {
+        self.catch_up().await?;
+        let rows = self.shared.journal.read(move |reader| reader.list(&filter)).await;
+        Ok(rows.map_err(lost)??)
     }
 
     /// Numbers of plans, as of now. Cost: a handful of rows is read, regardless of the number of

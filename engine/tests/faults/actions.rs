@@ -26,6 +26,8 @@ struct Calls {
     counts: HashMap<(PlanId, StepId), u32>,
     /// Plans that were told once that there is no answer.
     failed: HashSet<PlanId>,
+    /// Numbers that somebody has come with.
+    first: HashSet<u64>,
     /// Plans whose rest has begun and not ended, and the most of them at a time.
     resting: HashSet<PlanId>,
     most: usize,
@@ -36,7 +38,7 @@ struct Calls {
 }
 
 /// A call that has not returned.
-struct Call(Log, (PlanId, StepId));
+pub(crate) struct Call(Log, (PlanId, StepId));
 
 impl Log {
     /// Another life of the world begins: what was called in the one before does not return.
@@ -88,7 +90,12 @@ impl Log {
         self.0.lock().failed.insert(plan)
     }
 
-    fn enter<A: Action>(&self, step: &StepContext<A>) -> Call {
+    /// True once for each number.
+    pub(crate) fn is_first(&self, number: u64) -> bool {
+        self.0.lock().first.insert(number)
+    }
+
+    pub(crate) fn enter<A: Action>(&self, step: &StepContext<A>) -> Call {
         let key = (step.plan_id(), step.step_id());
         let mut calls = self.0.lock();
         if !calls.running.insert(key) {

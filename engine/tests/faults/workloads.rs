@@ -4,6 +4,8 @@
 mod actions;
 #[path = "flows.rs"]
 mod flows;
+#[path = "messages.rs"]
+mod messages;
 #[path = "neighbours.rs"]
 mod neighbours;
 #[path = "plans.rs"]
@@ -14,6 +16,7 @@ mod steps;
 use turnwheel_testkit::Workload;
 
 use flows::{Listening, Looping, Scheduled};
+use messages::{Messages, Topic};
 use neighbours::Neighbours;
 pub(crate) use plans::{Plans, Subject};
 pub(crate) use steps::{Promise, Steps};
@@ -32,6 +35,9 @@ pub(crate) fn each(it: &mut impl Each) {
     }
     for promise in Promise::ALL {
         it.one(false, || Steps::new(promise));
+    }
+    for topic in Topic::ALL {
+        it.one(false, || Messages::new(topic));
     }
     it.one(false, Neighbours::new);
     it.one(false, || Listening);

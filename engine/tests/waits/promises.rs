@@ -6,6 +6,10 @@ use turnwheel_engine::{
     action, ActionError, Next, PlanHandle, PlanId, PlanResult, PromiseError, StepContext,
 };
 
+use turnwheel_engine::{MemoryStore, PlanError, StoreError, World};
+use turnwheel_runtime::sim::Sim;
+use turnwheel_testkit::FaultStore;
+
 use crate::common::Theatre;
 
 /// Waits for the approval of an order, and refuses it after an hour.
@@ -88,4 +92,21 @@ fn step_that_ends_by_its_timer_does_not_wait_for_its_promise() {
     theatre.sim.advance(Duration::from_secs(3_601));
     assert_eq!(outcome(&theatre, &plan), Some(false));
     complete(&theatre, "42", true).expect_err("it has ended");
+}
+
+#[test]
+fn completion_is_not_told_that_nobody_waits_while_the_store_fails() {
+    let (store, sim) = (FaultStore::new(MemoryStore::new()), Sim::new(3));
+    let builder = World::builder().action(Approval).seed(3);
+    let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
+    let world = sim.block_on(builder.open(store.clone())).expect("it ends").expect("it begins");
+    sim.block_on(world.trigger::<Approval>(42)).expect("it ends").expect("the plan is taken");
+    sim.run_until_idle();
+    store.fail(StoreError::Full("no room".to_owned()));
+    let complete = || sim.block_on(world.complete_named("approval", "42", &true, "ann"));
+    let refused = complete().expect("it ends").expect_err("nothing can be written");
+    let is_of_store = matches!(refused, PromiseError::Plan(PlanError::Store(StoreError::Full(_))));
+    assert!(is_of_store, "{refused}");
+    store.heal();
+    complete().expect("it ends").expect("it waits");
 }

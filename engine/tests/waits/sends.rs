@@ -137,3 +137,31 @@ fn event_is_delivered_when_the_store_is_well_again() {
     let view = sim.block_on(plan.view()).expect("it ends").expect("it is there");
     assert_eq!(view.output::<Listen>().expect("it listens").len(), 2);
 }
+
+#[test]
+fn event_for_a_label_is_delivered_although_the_store_is_full_for_a_while() {
+    for jobs in 0.. {
+        let store = FaultStore::new(MemoryStore::new());
+        let sim = Sim::new(3);
+        let builder = World::builder().action(Listen).action(Speak).seed(3);
+        let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
+        let world = sim.block_on(builder.open(store.clone())).expect("it ends").expect("it begins");
+        let options = TriggerOptions::new().label("ear", "left");
+        let plan = sim.block_on(world.trigger_with::<Listen>(options, ()));
+        let plan = plan.expect("it ends").expect("it is taken");
+        let label = EventTarget::Label("ear".to_owned(), "left".to_owned());
+        let spoken = sim.block_on(world.trigger::<Speak>(label)).expect("it ends");
+        spoken.expect("it is taken");
+        let is_over = !(0..jobs).all(|_| sim.run_one());
+        store.fail(StoreError::Full("no room".to_owned()));
+        sim.advance(Duration::from_secs(3));
+        store.heal();
+        sim.advance(Duration::from_secs(10));
+        let view = sim.block_on(plan.view()).expect("it ends").expect("it is there");
+        assert_eq!(view.output::<Listen>().expect("it listens").len(), 2, "after {jobs} jobs");
+        if is_over {
+            assert!(jobs > 10, "{jobs} jobs are too few to be all");
+            break;
+        }
+    }
+}

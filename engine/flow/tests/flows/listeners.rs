@@ -90,6 +90,85 @@ fn flow_hears_events_after_a_start_of_which_any_read_has_failed() {
 }
 
 #[test]
+fn flow_hears_events_after_a_start_of_which_any_commit_has_failed() {
+    let flow = load("do: [ { go: { listen: { to: { one: { with: { type: go } } } } } } ]");
+    let mut refused = 0;
+    for commit in 1.. {
+        // Its row is not written when the process ends.
+        let stage = Stage::new(FakeIo::new());
+        stage.start(&flow, json!({}));
+        stage.sim.run_until_idle();
+        let (store, wall) = (FaultStore::new(stage.store.clone()), stage.sim.wall());
+        drop(stage);
+        store.fail_at(commit, StoreError::Full("no room".to_owned()));
+        let sim = Sim::builder().seed(6).wall(wall + Duration::from_secs(60)).build();
+        let open = || {
+            let builder = World::builder().flows(FakeIo::new()).seed(1);
+            let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
+            sim.block_on(builder.open(store.clone())).expect("it ends")
+        };
+        let world = open().unwrap_or_else(|_| {
+            refused += 1;
+            open().expect("the store is well again")
+        });
+        if store.commits() < commit {
+            break;
+        }
+        let flows = Flows::new(&world).expect("it has flows");
+        let told = sim.block_on(flows.publish(event("1", "go", json!({}))));
+        let told = told.expect("it ends").expect("it is told");
+        assert_eq!(told.delivered, 1, "after commit {commit}");
+    }
+    assert!(refused > 0, "no start was refused");
+}
+
+/// Changes one bit in all that the store has of a plan.
+fn damage(file: &std::path::Path, plan: turnwheel_engine::PlanId) {
+    let file = turnwheel_sqlite::rusqlite::Connection::open(file).expect("it opens");
+    let invert = "UPDATE journal SET records = records || x'00' WHERE plan = ?1";
+    file.execute(invert, [plan.to_bytes()]).expect("it is written");
+}
+
+#[test]
+fn damaged_flow_that_listens_keeps_no_event_from_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("plans.db");
+    let sim = Sim::new(5);
+    let builder = World::builder().flows(FakeIo::new()).seed(1);
+    let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
+    let store = turnwheel_sqlite::SqliteStore::new(&file);
+    let world = sim.block_on(builder.open(store)).expect("it ends").expect("it begins");
+    let flows = Flows::new(&world).expect("it has flows");
+    let listens = load("do: [ { go: { listen: { to: { one: { with: { type: go } } } } } } ]");
+    let starts = turnwheel_flow::load(
+        "
+document: { dsl: '1.0.3', namespace: test, name: starts, version: '1.0.0' }
+schedule: { on: { one: { with: { type: go } } } }
+do: [ { set: { set: { a: 1 } } } ]
+",
+        "starts",
+    )
+    .expect("it is right");
+    for flow in [&listens, &starts] {
+        sim.block_on(flows.add(flow)).expect("it ends").expect("it can be added");
+    }
+    let plans: Vec<_> = (0..2)
+        .map(|_| sim.block_on(flows.start(&listens, json!({}))).expect("it ends").expect("taken"))
+        .collect();
+    sim.advance(Duration::from_secs(60));
+    damage(&file, plans[0].id());
+    let told = sim.block_on(flows.publish(event("1", "go", json!({})))).expect("it ends");
+    let told = told.expect("it is told to the others");
+    assert_eq!((told.delivered, told.started.len()), (1, 1));
+    let letters = world.dead_letters().letters;
+    assert_eq!(letters.len(), 1, "it is kept for the damaged plan");
+    assert!(letters[0].reason.contains("is damaged"), "{}", letters[0].reason);
+    sim.advance(Duration::from_secs(60));
+    let view = sim.block_on(plans[1].view()).expect("it ends").expect("it reads");
+    assert_eq!(view.state, PlanState::Stopped);
+}
+
+#[test]
 fn the_value_of_the_first_event_selects_the_plans_of_the_next_ones() {
     let stage = Stage::new(FakeIo::new());
     let flow = load(
