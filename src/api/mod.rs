@@ -40,7 +40,7 @@ pub use schedule::{
 pub use start::{Rerun, Start, Started};
 pub use step::{ErrorInfo, EventDone, EventFor, HeartbeatFor, StepInfo, StepPage};
 pub use work::{
-    Callback, Lease, Leased, Task, TaskComplete, TaskDone, TaskFail, TaskHeartbeat, TaskHeld,
+    Callback, Lease, Leased, Task, TaskComplete, TaskDone, TaskFail, TaskHeartbeat, TaskHeld, Topic,
 };
 pub use world::{
     ActionEntry, Actions, CountInfo, DeadLetterInfo, DeadLetterPage, Health, IncidentInfo,

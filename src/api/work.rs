@@ -18,6 +18,10 @@ pub struct Lease {
     /// Time to wait for a task if there is none, in milliseconds; 60,000 at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
+    /// Name of the worker, of 200 bytes at most: it is in the log of leases, and in the history of
+    /// the plans beside the name of the token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
 }
 
 /// Tasks that the worker has now.
@@ -48,10 +52,32 @@ pub struct Task {
     pub idempotency_key: String,
     /// When the lease ends, unless the worker says that it lives.
     pub until: String,
+    /// When the attempt ends in any case: nobody waits for an answer after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<String>,
+    /// The trace that the plan belongs to, as a header of W3C: for the worker's own spans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
     /// Data of the last worker's last heartbeat.
     pub last_heartbeat: Option<serde_json::Value>,
     /// The input of the task.
     pub input: serde_json::Value,
+}
+
+/// The tasks of a topic.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct Topic {
+    /// Its name.
+    pub topic: String,
+    /// Tasks without a worker.
+    pub ready: u32,
+    /// Tasks that workers have.
+    pub leased: u32,
+    /// When the one was offered that has been ready longest.
+    pub oldest: Option<String>,
+    /// Whether there are more tasks than are counted here, which are at most a thousand.
+    pub is_more: bool,
 }
 
 /// The worker lives.

@@ -10,7 +10,7 @@ use turnwheel::http::serve::{start_log, start_log_and_traces, Listen, LogFormat,
 use turnwheel::http::{Access, Options, Role, Token};
 use turnwheel::incident;
 use turnwheel::jobs::WithJobs;
-use turnwheel::work::Workers;
+use turnwheel::work::{WithWorkers, Workers};
 
 use super::any_store::AnyStore;
 use super::descriptors;
@@ -201,7 +201,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     let io = host_io(settings);
     let unclean_ends = settings.count("serve.unclean-ends-max");
     let executors = io.executors().runs_max(settings.count("jobs.runs-max"));
-    let builder = World::builder().action(workers.action()).flows(io.clone()).jobs(&executors);
+    let builder = World::builder().workers(&workers).flows(io.clone()).jobs(&executors);
     let builder = builder.unclean_ends_max(unclean_ends);
     let queue = Queue::new("default").size(settings.count("flows.tasks-max"));
     let builder = builder.queue(queue.only_blocking());

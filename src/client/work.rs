@@ -20,6 +20,15 @@ impl Client {
         Ok(leased.tasks)
     }
 
+    /// Counts the tasks of a topic.
+    ///
+    /// # Errors
+    ///
+    /// The server refuses or does not answer.
+    pub fn topic(&self, name: &str) -> Result<api::Topic, ClientError> {
+        self.get(&format!("/work/topics/{}", encoded(name)))
+    }
+
     /// Says that the worker lives, and how far it is. The code `lease-lost` means: stop.
     ///
     /// # Errors

@@ -123,6 +123,9 @@ pub const LIVE_AGAIN: Duration = Duration::from_secs(1);
 /// Topics of one lease: each costs a look-up.
 pub const TOPICS_MAX: usize = 100;
 
+/// Bytes of the name of a worker: it is part of the ids of its tasks.
+pub const WORKER_BYTES_MAX: usize = 200;
+
 /// Tasks of one lease.
 pub const LEASES_MAX: usize = 100;
 

@@ -81,6 +81,7 @@ fn version_one() -> OpenApiRouter<Api> {
         .routes(routes!(events::heartbeat))
         .routes(routes!(callbacks::make))
         .routes(routes!(work::lease))
+        .routes(routes!(work::topic))
         .routes(routes!(work::heartbeat))
         .routes(routes!(work::release))
         .routes(routes!(work::complete))

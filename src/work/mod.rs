@@ -9,6 +9,7 @@
 //!    server.
 //! 3. A lease that ends without an answer makes the offer ready again: the next worker gets it,
 //!    with the number of the delivery. The former worker is refused from then on.
+//!    Each offer wakes one waiting worker of its topic.
 //! 4. The worker's answer becomes an event of the step, with an id, so that a repeated answer
 //!    counts once. After that the offer is removed; an offer left by a crash is removed when it is
 //!    found.
@@ -18,18 +19,20 @@
 
 mod external;
 mod offer;
+mod waiting;
 
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{watch, Notify};
+use tokio::sync::watch;
 use turnwheel_actors::entity::{DueRange, ReminderStore, StoreError};
-use turnwheel_engine::{PlanId, StepId, World};
+use turnwheel_engine::{PlanId, StepId, World, WorldBuilder};
 
-pub use external::{External, ExternalTask, Outcome};
+pub use external::{External, ExternalCall, ExternalTask, Outcome};
 pub use offer::{Offer, OfferId, OfferIdError};
+use waiting::Waiting;
 
 /// Number of further looks for offers after other workers were sooner.
 const ROUNDS: usize = 16;
@@ -40,11 +43,43 @@ pub const LEASE: Duration = Duration::from_secs(30);
 /// The longest lease: a worker that is gone must not keep a task for ever.
 pub const LEASE_MAX: Duration = Duration::from_secs(12 * 3_600);
 
+/// Number of offers of a topic that are counted; of more it is only said that there are more.
+const COUNTED_MAX: usize = 1_000;
+
 /// Leases offers of steps. Clones share it.
 #[derive(Clone)]
 pub struct Workers {
     store: watch::Sender<Option<Arc<dyn ReminderStore>>>,
-    news: Arc<Notify>,
+    waiting: Arc<Waiting>,
+}
+
+/// The offers of a topic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Backlog {
+    /// Tasks without a worker.
+    pub ready: u32,
+    /// Tasks that workers have.
+    pub leased: u32,
+    /// When the one was offered that has been ready longest, in milliseconds since the begin of
+    /// 1970.
+    pub oldest_ms: Option<u64>,
+    /// Whether there are more than these.
+    pub is_more: bool,
+}
+
+/// External work for a world that is described.
+pub trait WithWorkers {
+    /// Lets steps offer work to these workers: the actions [`External`] and [`ExternalCall`].
+    #[must_use]
+    fn workers(self, workers: &Workers) -> Self;
+}
+
+impl WithWorkers for WorldBuilder {
+    fn workers(self, workers: &Workers) -> Self {
+        let call = ExternalCall(workers.action());
+        self.action(workers.action()).action(call)
+    }
 }
 
 impl fmt::Debug for Workers {
@@ -74,12 +109,13 @@ pub enum LeaseError {
 impl Workers {
     /// Without a world; steps with an offer wait until there is one.
     pub fn new() -> Self {
-        Self { store: watch::Sender::new(None), news: Arc::default() }
+        Self { store: watch::Sender::new(None), waiting: Arc::default() }
     }
 
-    /// The action that offers its input, for the builder of the world.
+    /// The action that offers its input, for the builder of the world. Flows need
+    /// [`WithWorkers::workers`] instead.
     pub fn action(&self) -> External {
-        External::new(self.store.subscribe(), Arc::clone(&self.news))
+        External::new(self.store.subscribe(), Arc::clone(&self.waiting))
     }
 
     /// Keeps offers in the store of this world.
@@ -137,13 +173,36 @@ impl Workers {
         Ok(leased)
     }
 
-    /// Waits until something was offered since the call, or for so long.
-    pub fn wait(&self, limit: Duration) -> impl Future<Output = ()> + Send + '_ {
+    /// Waits until a task of these topics is offered after the call, or for so long. Each offer
+    /// wakes one worker; one that stops waiting before it is told passes that on to the next.
+    pub fn wait(&self, topics: &[String], limit: Duration) -> impl Future<Output = ()> + Send + '_ {
         // It counts from here on, also before it is polled.
-        let news = self.news.notified();
+        let mut place = self.waiting.join(topics);
         async move {
-            let _late = tokio::time::timeout(limit, news).await;
+            let _late = tokio::time::timeout(limit, place.woken()).await;
         }
+    }
+
+    /// Counts the tasks of a topic, at most a thousand.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub async fn backlog(&self, topic: &str) -> Result<Backlog, StoreError> {
+        let now_ms = offer::now_ms();
+        let range = DueRange::until(i64::MAX as u64, COUNTED_MAX + 1).of(offer::ENTITY, topic);
+        let rows = self.store()?.list(&range).await?;
+        let mut backlog = Backlog { is_more: rows.len() > COUNTED_MAX, ..Backlog::default() };
+        for row in rows.iter().take(COUNTED_MAX) {
+            if row.due_ms > now_ms {
+                backlog.leased += 1;
+                continue;
+            }
+            backlog.ready += 1;
+            let oldest_ms = backlog.oldest_ms.unwrap_or(u64::MAX);
+            backlog.oldest_ms = Some(oldest_ms.min(row.first_due_ms));
+        }
+        Ok(backlog)
     }
 
     /// The task that a worker has, if its lease is not over.
@@ -185,7 +244,7 @@ impl Workers {
         offer.release();
         match offer.write(&*self.store()?).await {
             Ok(()) => {
-                self.news.notify_waiters();
+                self.waiting.offered(&offer.topic);
                 Ok(())
             }
             Err(StoreError::Conflict { .. }) => Err(LeaseError::Lost),

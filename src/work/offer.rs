@@ -34,6 +34,8 @@ pub struct OfferId {
     pub attempt: u32,
     /// Number of the lease.
     pub lease: u64,
+    /// The worker, if it has said its name.
+    pub worker: Option<String>,
 }
 
 impl OfferId {
@@ -46,11 +48,14 @@ fn row_id(topic: &str, plan: PlanId, step: StepId, attempt: u32) -> ReminderId {
     ReminderId::new(ENTITY, topic, &format!("{plan}/{step}/{attempt}"))
 }
 
-/// As text for paths: the topic comes last, in hexadecimal digits.
+/// As text for paths: topic and worker come last, in hexadecimal digits.
 impl fmt::Display for OfferId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}.{:x}.", self.plan, self.step, self.attempt, self.lease)?;
-        self.topic.bytes().try_for_each(|byte| write!(f, "{byte:02x}"))
+        self.topic.bytes().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        let Some(worker) = &self.worker else { return Ok(()) };
+        f.write_str(".")?;
+        worker.bytes().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
@@ -59,22 +64,31 @@ impl fmt::Display for OfferId {
 #[error("it names no task: take the id that the lease has answered")]
 pub struct OfferIdError;
 
+/// The text of which these are the bytes, in hexadecimal digits.
+fn unhex(digits: &str) -> Result<String, OfferIdError> {
+    if !digits.is_ascii() || digits.len() % 2 != 0 {
+        return Err(OfferIdError);
+    }
+    let bytes: Result<Vec<u8>, _> = (0..digits.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16))
+        .collect();
+    String::from_utf8(bytes.map_err(|_| OfferIdError)?).map_err(|_| OfferIdError)
+}
+
 impl FromStr for OfferId {
     type Err = OfferIdError;
 
     fn from_str(text: &str) -> Result<Self, OfferIdError> {
         let parts: Vec<&str> = text.split('.').collect();
-        let [plan, step, attempt, lease, topic] = parts[..] else { return Err(OfferIdError) };
-        if !topic.is_ascii() || topic.len() % 2 != 0 {
-            return Err(OfferIdError);
-        }
-        let bytes: Result<Vec<u8>, _> = (0..topic.len())
-            .step_by(2)
-            .map(|at| u8::from_str_radix(&topic[at..at + 2], 16))
-            .collect();
-        let topic = bytes.ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let (parts, worker) = match &parts[..] {
+            [parts @ .., worker] if parts.len() == 5 => (parts, Some(unhex(worker)?)),
+            parts => (parts, None),
+        };
+        let [plan, step, attempt, lease, topic] = parts else { return Err(OfferIdError) };
         Ok(Self {
-            topic: topic.ok_or(OfferIdError)?,
+            topic: unhex(topic)?,
+            worker,
             plan: plan.parse().map_err(|_| OfferIdError)?,
             step: StepId(step.parse().map_err(|_| OfferIdError)?),
             attempt: attempt.parse().map_err(|_| OfferIdError)?,
@@ -125,7 +139,13 @@ impl Offer {
             step: self.step,
             attempt: self.attempt,
             lease: self.row.delay_ms.unwrap_or(0),
+            worker: None,
         }
+    }
+
+    /// When it was offered, in milliseconds since the begin of 1970.
+    pub fn offered_ms(&self) -> u64 {
+        self.row.first_due_ms
     }
 
     /// Number of deliveries, this one included.
@@ -200,8 +220,12 @@ mod tests {
             step: StepId(7),
             attempt: 2,
             lease: 0xbeef,
+            worker: None,
         };
-        assert_eq!(id.to_string().parse::<OfferId>(), Ok(id.clone()));
+        let named = OfferId { worker: Some("töst.1".to_owned()), ..id.clone() };
+        for id in [&id, &named] {
+            assert_eq!(id.to_string().parse::<OfferId>().as_ref(), Ok(id));
+        }
         for bad in
             ["", "a.b.c.d.e", "0190a5c4-7b1e-7cc3-98c4-dc0c0c07398f.1.1.1", &format!("{id}0")]
         {

@@ -243,6 +243,8 @@ fn the_client_has_every_operation_of_the_api() {
         delivery: 1,
         idempotency_key: "k".to_owned(),
         until: String::new(),
+        deadline: None,
+        traceparent: None,
         last_heartbeat: None,
         input: json!(null),
     };
@@ -304,6 +306,7 @@ fn the_client_has_every_operation_of_the_api() {
         client.backfill_schedule("s", &range).is_err(),
         client.schedule_times("s").is_err(),
         client.lease(&api::Lease::default()).is_err(),
+        client.topic("mail").is_err(),
         client.beat(&task, &json!(1)).is_err(),
         client.release(&task).is_err(),
         client.remove_plan("p").is_err(),

@@ -7,16 +7,18 @@ use turnwheel::engine::store::OF_PLAN;
 use turnwheel::engine::{
     Action, ActionError, MemoryStore, Next, Run, Runs, StepContext, Store, World,
 };
+use turnwheel::flow::{FakeIo, WithFlows};
 use turnwheel::http::{Access, Options};
 use turnwheel::runtime::completion::block_on;
 use turnwheel::sqlite::SqliteStore;
-use turnwheel::work::Workers;
+use turnwheel::work::{WithWorkers, Workers};
 
 use crate::http_common::{with, Served};
 
 fn served_over(store: impl Store) -> Served {
     let workers = Workers::new();
-    let world = with(World::builder().action(workers.action())).build(store).expect("a world");
+    let builder = with(World::builder().workers(&workers)).flows(FakeIo::new());
+    let world = builder.build(store).expect("a world");
     workers.attach(&world);
     Served::with(world, Options::new(Access::Loopback).workers(&workers))
 }
@@ -276,6 +278,127 @@ fn task_that_cannot_be_handed_out_does_not_keep_others_from_the_worker() {
     assert_eq!(tasks[0]["plan"], plan);
     drop(release);
     served.ended(&stuck);
+}
+
+#[test]
+fn task_says_its_deadline_and_the_trace_of_its_plan() {
+    let served = served_over(MemoryStore::new());
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let parent = format!("00-{trace}-00f067aa0ba902b7-01");
+    let input = json!({"topic": "mail", "within_ms": 3_600_000});
+    let start = json!({"action": "external", "input": input});
+    let begun = served.send("POST", "/api/v1/plans", &[("traceparent", &parent)], Some(&start));
+    assert_eq!(begun.status, 201, "{}", begun.text);
+    let tasks = lease(&served, &json!({"lease_ms": 60_000}));
+    assert!(tasks[0]["deadline"].as_str() > tasks[0]["until"].as_str(), "{tasks}");
+    assert!(tasks[0]["traceparent"].as_str().unwrap().contains(trace), "{tasks}");
+    served.start("external", &json!({"topic": "mail"}));
+    assert_eq!(lease(&served, &json!({}))[0]["deadline"], json!(null));
+}
+
+#[test]
+fn attempt_ends_at_its_deadline_and_the_next_one_has_its_own() {
+    let served = served_over(MemoryStore::new());
+    let task = json!({"topic": "mail", "within_ms": 20, "attempts": 2});
+    let plan = served.start("external", &task);
+    assert_eq!(served.ended(&plan)["state"], "paused");
+    let steps = served.get(&format!("/api/v1/plans/{plan}/steps?state=error")).json();
+    assert_eq!(steps["steps"][0]["error"]["kind"], "deadline");
+    assert_eq!(steps["steps"][0]["attempt"], 2);
+    assert_eq!(lease(&served, &json!({"wait_ms": 0})), json!([]));
+}
+
+#[test]
+fn worker_is_named_in_the_history_of_the_plan() {
+    let served = served_over(MemoryStore::new());
+    let plan = served.start("external", &json!({"topic": "mail"}));
+    let tasks = lease(&served, &json!({"worker": "mail.1 / töst"}));
+    let of = format!("/api/v1/work/{}", tasks[0]["id"].as_str().unwrap());
+    assert_eq!(served.post(&format!("{of}/complete"), &json!({})).status, 200);
+    assert_eq!(served.ended(&plan)["result"], "success");
+    let history = served.get(&format!("/api/v1/plans/{plan}/history")).text;
+    assert!(history.contains("(worker mail.1 / töst)"), "{history}");
+    let long = json!({"topics": ["mail"], "worker": "x".repeat(201)});
+    served.post("/api/v1/work/lease", &long).is_problem(422, "body-invalid");
+}
+
+#[test]
+fn topic_tells_how_many_tasks_wait_and_how_many_workers_have() {
+    let served = served_over(MemoryStore::new());
+    let backlog = || served.get("/api/v1/work/topics/mail%2Fout").json();
+    assert_eq!((&backlog()["ready"], &backlog()["oldest"]), (&json!(0), &json!(null)));
+    for _ in 0..3 {
+        let plan = served.start("external", &json!({"topic": "mail/out"}));
+        served.suspended(&plan);
+    }
+    lease(&served, &json!({"topics": ["mail/out"]}));
+    let told = backlog();
+    assert_eq!((&told["ready"], &told["leased"]), (&json!(2), &json!(1)));
+    assert_eq!((&told["topic"], &told["is_more"]), (&json!("mail/out"), &json!(false)));
+    assert!(told["oldest"].is_string(), "{told}");
+}
+
+const CALLS: &str = r#"
+document: { dsl: '1.0.3', namespace: shop, name: calls, version: '1.0.0' }
+do:
+  - scale:
+      call: worker
+      input:
+        schema: { document: { type: object, required: [width] } }
+      with: { topic: 'images-${ .format }', input: '${ { width } }', attempts: 2 }
+      output:
+        schema: { document: { type: object, required: [url] } }
+"#;
+
+fn call(served: &Served, input: &Value) -> String {
+    let yaml = [("content-type", "application/yaml")];
+    let added = served.send_bytes("POST", "/api/v1/flows", &yaml, Some(CALLS.as_bytes()));
+    assert_eq!(added.status, 201, "{}", added.text);
+    let start = "/api/v1/flows/shop/calls/latest/start";
+    let started = served.post(start, &json!({ "input": input }));
+    assert_eq!(started.status, 201, "{}", started.text);
+    started.json()["id"].as_str().expect("an id").to_owned()
+}
+
+#[test]
+fn flow_gives_a_task_to_a_worker_and_gets_its_output() {
+    let served = served_over(MemoryStore::new());
+    let plan = call(&served, &json!({"width": 20, "format": "png"}));
+    let tasks = lease(&served, &json!({"topics": ["images-png"]}));
+    assert_eq!(tasks[0]["input"], json!({"width": 20}));
+    let of = format!("/api/v1/work/{}", tasks[0]["id"].as_str().unwrap());
+    let done = served.post(&format!("{of}/complete"), &json!({"output": {"url": "u"}}));
+    assert_eq!(done.status, 200, "{}", done.text);
+    let ended = served.ended(&plan);
+    assert_eq!(ended["result"], "success");
+    assert_eq!(ended["output"]["outcome"]["output"], json!({"url": "u"}));
+}
+
+#[test]
+fn schemas_of_a_task_hold_for_what_a_worker_gets_and_gives() {
+    let served = served_over(MemoryStore::new());
+    let wrong = call(&served, &json!({"format": "png"}));
+    let ended = served.ended(&wrong);
+    assert!(ended.to_string().contains("validation"), "{ended}");
+    let plan = call(&served, &json!({"width": 20, "format": "png"}));
+    let tasks = lease(&served, &json!({"topics": ["images-png"]}));
+    let of = format!("/api/v1/work/{}", tasks[0]["id"].as_str().unwrap());
+    served.post(&format!("{of}/complete"), &json!({"output": {"path": "p"}}));
+    let ended = served.ended(&plan);
+    assert!(ended.to_string().contains("validation"), "{ended}");
+}
+
+#[test]
+fn final_failure_of_a_worker_is_a_fault_of_the_flow() {
+    let served = served_over(MemoryStore::new());
+    let plan = call(&served, &json!({"width": 20, "format": "png"}));
+    let tasks = lease(&served, &json!({"topics": ["images-png"]}));
+    let of = format!("/api/v1/work/{}/fail", tasks[0]["id"].as_str().unwrap());
+    let failed = json!({"kind": "no-image", "message": "empty", "is_final": true});
+    assert_eq!(served.post(&of, &failed).status, 200);
+    let ended = served.ended(&plan);
+    assert_eq!((&ended["state"], &ended["result"]), (&json!("stopped"), &json!("error")));
+    assert!(ended.to_string().contains("no-image"), "{ended}");
 }
 
 /// Code that runs until the other end is dropped.

@@ -18,7 +18,7 @@ use crate::flows::{labelled, result, FlowEntry, FlowError, INDEX, STORED_AS};
 use crate::io::Io;
 use crate::loops::Loops;
 use crate::model::Start;
-use crate::run::{to_sinks, FlowPlan};
+use crate::run::{to_sinks, worker_result, FlowPlan};
 
 /// State shared by the actions of flows.
 pub(crate) struct Bench {
@@ -187,13 +187,16 @@ impl Bench {
             .collect()
     }
 
-    /// The result of another flow.
-    pub(crate) async fn result_of(&self, plan: PlanId) -> Result<Value, Fault> {
+    /// The result of another flow, or of a worker.
+    pub(crate) async fn result_of(&self, plan: PlanId, is_worker: bool) -> Result<Value, Fault> {
         let Some(world) = self.world() else {
             return Err(Fault::runtime("the world is being shut down"));
         };
         let view = world.plan(plan).view().await;
         let view = view.map_err(|error| Fault::runtime(format!("the flow {plan}: {error}")))?;
+        if is_worker {
+            return worker_result(&view);
+        }
         result(&view).map_err(|error| match error {
             FlowError::Faulted(fault) => *fault,
             other => Fault::runtime(other),

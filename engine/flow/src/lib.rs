@@ -40,5 +40,5 @@ pub use io::{
 };
 pub use life::LifeCycle;
 pub use retry::{in_place_of, AGAIN_OF, RETRY_OF};
-pub use run::{FlowPlan, FlowStart, Outcome, TaskInput, TaskOutput};
+pub use run::{FlowPlan, FlowStart, Outcome, TaskInput, TaskOutput, WORKER_CALL};
 pub use text::{Problem, Problems};

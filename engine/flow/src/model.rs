@@ -52,6 +52,7 @@ pub(crate) enum Kind {
     Process(Box<Command>),
     Container(Box<ContainerRun>),
     Flow(Box<SubFlow>),
+    Worker(Box<WorkerCall>),
 }
 
 impl Kind {
@@ -73,7 +74,7 @@ impl Kind {
             Self::Wait(_) => "wait",
             Self::Emit(_) => "emit",
             Self::Listen(_) => "listen",
-            Self::Http(_) | Self::OpenApi(_) | Self::Function { .. } => "call",
+            Self::Http(_) | Self::OpenApi(_) | Self::Function { .. } | Self::Worker(_) => "call",
             Self::Process(_) | Self::Container(_) | Self::Flow(_) => "run",
         }
     }
@@ -262,6 +263,15 @@ pub(crate) struct OpenApi {
     pub(crate) authentication: Option<Authentication>,
     pub(crate) output: HttpOutput,
     pub(crate) redirects: bool,
+}
+
+/// A task for external workers.
+#[derive(Debug)]
+pub(crate) struct WorkerCall {
+    pub(crate) topic: Template,
+    /// The input of the task if there is none.
+    pub(crate) input: Option<Template>,
+    pub(crate) attempts: Option<u32>,
 }
 
 /// Part of an HTTP answer that is the output.

@@ -7,16 +7,20 @@ use axum::Json as Answer;
 use serde_json::Value;
 use turnwheel_engine::{PlanError, PlanState, PlanView, StepState};
 
-use crate::api::{Lease, Leased, Task, TaskComplete, TaskDone, TaskFail, TaskHeartbeat, TaskHeld};
+use crate::api::{
+    Lease, Leased, Task, TaskComplete, TaskDone, TaskFail, TaskHeartbeat, TaskHeld, Topic,
+};
 use crate::http::access::Principal;
 use crate::http::body::{Json, NameAt, Who};
 use crate::http::code::Code;
-use crate::http::limits::{LEASES_MAX, TOPICS_MAX, WAIT_MAX};
+use crate::http::limits::{LEASES_MAX, TOPICS_MAX, WAIT_MAX, WORKER_BYTES_MAX};
 use crate::http::problem::Problem;
 use crate::http::show;
 use crate::http::state::Api;
 use crate::http::trace;
-use crate::work::{event_id, LeaseError, Offer, OfferId, Outcome, Workers, LEASE, LEASE_MAX};
+use crate::work::{
+    event_id, ExternalTask, LeaseError, Offer, OfferId, Outcome, Workers, LEASE, LEASE_MAX,
+};
 
 /// Time after which a waiting worker looks again without a new offer: the lease of another worker
 /// may have ended.
@@ -50,6 +54,20 @@ fn lease_of(ms: Option<u64>) -> Result<Duration, Problem> {
     Ok(lease)
 }
 
+/// The principal, with the name of its worker in what is written down.
+fn with_worker(who: Principal, worker: Option<&str>) -> Principal {
+    match worker {
+        Some(worker) => Principal::new(&format!("{} (worker {worker})", who.name), who.role),
+        None => who,
+    }
+}
+
+/// The same, of the worker that has leased a task.
+fn worker_of(who: Principal, task: &str) -> Principal {
+    let id: Option<OfferId> = task.parse().ok();
+    with_worker(who, id.and_then(|id| id.worker).as_deref())
+}
+
 fn moment(ms: u64) -> String {
     show::time(turnwheel_engine::Time(ms.saturating_mul(1_000)))
 }
@@ -81,16 +99,22 @@ pub(in crate::http) async fn lease(
         return Err(wrong(format!("wait_ms is at most {}", WAIT_MAX.as_millis())));
     }
     let lease = lease_of(asked.lease_ms)?;
+    let worker = asked.worker.as_deref();
+    if worker.is_some_and(|name| name.is_empty() || name.len() > WORKER_BYTES_MAX) {
+        return Err(wrong(format!("the name of a worker has 1 to {WORKER_BYTES_MAX} bytes")));
+    }
+    let who = with_worker(who, worker);
     let until = Instant::now() + wait;
     loop {
         api.takes_work()?;
         // No offer from here on is missed.
-        let news = workers.wait(until.saturating_duration_since(Instant::now()).min(LOOK_AGAIN));
+        let pause = until.saturating_duration_since(Instant::now()).min(LOOK_AGAIN);
+        let news = workers.wait(&asked.topics, pause);
         let mut news = std::pin::pin!(news);
         let (mut tasks, mut refused) = (Vec::new(), None);
         for offer in workers.lease(&asked.topics, lease, limit).await? {
             // The others are leased too, and must reach the worker.
-            match task(&api, workers, offer).await {
+            match task(&api, workers, offer, worker).await {
                 Ok(task) => tasks.extend(task),
                 Err(problem) => refused = Some(problem),
             }
@@ -130,7 +154,12 @@ async fn suspended(api: &Api, offer: &Offer) -> Result<Option<PlanView>, Problem
 }
 
 /// The task of an offer; nothing if its step waits no more.
-async fn task(api: &Api, workers: &Workers, offer: Offer) -> Result<Option<Task>, Problem> {
+async fn task(
+    api: &Api,
+    workers: &Workers,
+    offer: Offer,
+    worker: Option<&str>,
+) -> Result<Option<Task>, Problem> {
     let plan = suspended(api, &offer).await?;
     let step = plan.as_ref().and_then(|plan| plan.find_step(offer.step));
     let (Some(plan), Some(step)) = (&plan, step) else {
@@ -144,8 +173,12 @@ async fn task(api: &Api, workers: &Workers, offer: Offer) -> Result<Option<Task>
     }
     let input = plan.action(step.action).output.read().unwrap_or(Value::Null);
     let beat = step.beat.as_ref().and_then(|beat| beat.details.as_ref()?.read().ok());
+    let given = plan.action(step.action).input.read::<ExternalTask>().ok();
+    let within_ms = given.and_then(|task| task.within_ms);
+    let deadline = within_ms.map(|ms| moment(offer.offered_ms().saturating_add(ms)));
+    let id = OfferId { worker: worker.map(str::to_owned), ..offer.id() };
     Ok(Some(Task {
-        id: offer.id().to_string(),
+        id: id.to_string(),
         topic: offer.topic.clone(),
         plan: offer.plan.to_string(),
         step: offer.step.0,
@@ -153,6 +186,8 @@ async fn task(api: &Api, workers: &Workers, offer: Offer) -> Result<Option<Task>
         delivery: offer.deliveries(),
         idempotency_key: event_id(offer.plan, offer.step, offer.attempt),
         until: moment(offer.until_ms()),
+        deadline,
+        traceparent: plan.created.trace.as_ref().map(|trace| trace.parent.clone()),
         last_heartbeat: beat,
         input,
     }))
@@ -163,6 +198,24 @@ async fn held(api: &Api, text: &str) -> Result<Offer, Problem> {
         Problem::new(Code::IdInvalid, format!("«{text}»: {error}"))
     })?;
     Ok(workers(api)?.held(&id).await?)
+}
+
+/// The tasks of a topic: how many wait for a worker, and since when
+///
+/// For a decision on the number of workers.
+#[utoipa::path(
+    get, path = "/work/topics/{name}", tag = "work", operation_id = "getTopic",
+    params(("name" = String, Path, description = "The topic")),
+    responses((status = 200, description = "Its tasks", body = Topic)),
+)]
+pub(in crate::http) async fn topic(
+    State(api): State<Api>,
+    NameAt(topic): NameAt,
+) -> Result<Answer<Topic>, Problem> {
+    let backlog = workers(&api)?.backlog(&topic).await?;
+    let oldest = backlog.oldest_ms.map(moment);
+    let (ready, leased, is_more) = (backlog.ready, backlog.leased, backlog.is_more);
+    Ok(Answer(Topic { topic, ready, leased, oldest, is_more }))
 }
 
 /// Says that the worker lives, and how far it is
@@ -201,6 +254,7 @@ pub(in crate::http) async fn release(
     Who(who): Who,
     NameAt(name): NameAt,
 ) -> Result<Answer<TaskDone>, Problem> {
+    let who = worker_of(who, &name);
     let offer = held(&api, &name).await?;
     let (plan, step) = (offer.plan.to_string(), offer.step.0);
     let released = workers(&api)?.release(offer).await.map_err(Problem::from);
@@ -222,6 +276,7 @@ pub(in crate::http) async fn complete(
     NameAt(name): NameAt,
     Json(done): Json<TaskComplete>,
 ) -> Result<Answer<TaskDone>, Problem> {
+    let who = worker_of(who, &name);
     let outcome = answer(&api, &who, &name, |_| Outcome::Completed(done.output)).await;
     let text = outcome.as_ref().map_or_else(Problem::detail, |_| "done");
     trace::audit(&who, "complete", &name, text);
@@ -240,6 +295,7 @@ pub(in crate::http) async fn fail(
     NameAt(name): NameAt,
     Json(failed): Json<TaskFail>,
 ) -> Result<Answer<TaskDone>, Problem> {
+    let who = worker_of(who, &name);
     let TaskFail { kind, message, is_final } = failed;
     let failed = |attempt| Outcome::Failed { kind, message, is_final, attempt };
     let outcome = answer(&api, &who, &name, failed).await;

@@ -3,7 +3,9 @@
 use super::fields::{field, Fields};
 use super::Reader;
 use crate::expr::{has_expression, Template};
-use crate::model::{Authentication, Endpoint, Http, HttpOutput, Kind, OpenApi, Properties, Scheme};
+use crate::model::{
+    Authentication, Endpoint, Http, HttpOutput, Kind, OpenApi, Properties, Scheme, WorkerCall,
+};
 use crate::scope::Stage;
 use crate::text::{Content, Node};
 
@@ -21,6 +23,8 @@ impl Reader<'_> {
         match name.as_str() {
             "http" => self.http(node, with),
             "openapi" => self.openapi(node, with),
+            // A function of this name was there first.
+            "worker" if !self.functions.contains_key("worker") => self.worker(node, with),
             "grpc" | "asyncapi" | "mcp" | "a2a" => {
                 let what = format!("call: {name}");
                 self.unsupported(
@@ -74,6 +78,27 @@ impl Reader<'_> {
         let (method, endpoint) = (method?, endpoint?);
         let http = Http { method, endpoint, headers, query, body, output, redirects };
         Some(Kind::Http(Box::new(http)))
+    }
+
+    fn worker(&mut self, node: &Node, with: Option<&Node>) -> Option<Kind> {
+        let Some(with) = with else {
+            self.wrong(node, "call: worker must have the field «with»");
+            return None;
+        };
+        let stage = Stage::Definition { is_effect: false };
+        let known = ["topic", "input", "attempts"];
+        let fields = self.object(with, "the «with» of a worker's call", &known, &["topic"]);
+        let topic = field(fields, "topic").map(|n| self.text_template(n, "«topic»", stage));
+        let input = field(fields, "input").map(|node| self.template(node, "«input»", stage));
+        let attempts = field(fields, "attempts").and_then(|node| {
+            let number = self.integer(node, "«attempts»")?;
+            let attempts = u32::try_from(number).ok().filter(|number| *number > 0);
+            if attempts.is_none() {
+                self.wrong(node, "«attempts» must be at least 1");
+            }
+            attempts
+        });
+        Some(Kind::Worker(Box::new(WorkerCall { topic: topic?, input, attempts })))
     }
 
     fn answer(&mut self, fields: Fields<'_>) -> (HttpOutput, bool) {

@@ -16,6 +16,7 @@ use super::env::Around;
 use super::machine::{turn, Asks, Told, Turn};
 use super::state::{Cursor, FlowStart, Notice, Outcome, TaskInput, TaskOutput, Which};
 use super::unclear;
+use super::worker::Call;
 use crate::bench::Bench;
 use crate::expr::quickly;
 use crate::fault::Fault;
@@ -279,7 +280,9 @@ fn around<A: Action>(step: &StepContext<A>) -> Around {
 async fn told<A: Action<Output = TaskOutput>>(
     bench: &Bench,
     step: &StepContext<A>,
+    task: Option<&Task>,
 ) -> Result<Told, ActionError> {
+    let is_worker = task.is_some_and(|task| matches!(task.kind, Kind::Worker(_)));
     match step.cause() {
         Cause::Event => {
             if let Some((part, output)) = step.part::<TaskOutput>() {
@@ -291,7 +294,7 @@ async fn told<A: Action<Output = TaskOutput>>(
         Cause::SubPlans => {
             let plan = step.output.cursor.as_ref().and_then(|cursor| cursor.plan);
             match plan {
-                Some(plan) => Ok(Told::Flow(bench.result_of(plan).await)),
+                Some(plan) => Ok(Told::Flow(bench.result_of(plan, is_worker).await)),
                 None => Ok(Told::Begin),
             }
         }
@@ -307,7 +310,7 @@ async fn run<A: Action<Output = TaskOutput>>(
     task: Option<&Task>,
     input: &TaskInput,
 ) -> Result<Next, ActionError> {
-    let told = told(bench, step).await?;
+    let told = told(bench, step, task).await?;
     let heard = match &told {
         Told::Notice(Notice::Event(event)) => event.key(),
         _ => String::new(),
@@ -414,6 +417,12 @@ fn wait<A: Action<Output = TaskOutput>>(
         if let (Some(listening), Some(task)) = (listening, task) {
             let expects = listening.expects(&it.strategy);
             listen(bench, step, definition, &task.pointer, expects);
+        }
+    }
+    if let Some(work) = &asks.work {
+        let plan = step.trigger::<Call>(work)?;
+        if let Some(cursor) = &mut step.output.cursor {
+            cursor.plan = Some(plan);
         }
     }
     if let (Some(Kind::Flow(sub)), Some(input)) = (kind, asks.flow) {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::env::{Around, Env};
 use super::state::{Cursor, Notice, Outcome, Phase, TaskInput, TaskOutput};
 use super::unclear::Unclear;
+use super::worker;
 use crate::event::CloudEvent;
 use crate::fault::Fault;
 use crate::model::{Block, Directive, Kind, Span, Task, TaskId};
@@ -47,6 +48,8 @@ pub(crate) struct Asks {
     pub(crate) publish: Option<CloudEvent>,
     /// A flow to run: its input.
     pub(crate) flow: Option<Value>,
+    /// Work for an external worker.
+    pub(crate) work: Option<worker::Work>,
     /// Filters that could not be evaluated.
     pub(crate) unclear: Vec<Unclear>,
     /// The items of a loop, to be known in its next turn.
@@ -257,6 +260,10 @@ impl Machine<'_> {
                 }
                 Ok(self.wait())
             }
+            Kind::Worker(it) => {
+                self.asks.work = Some(worker::work(&self.env, it)?);
+                Ok(self.wait())
+            }
             Kind::Http(_) | Kind::OpenApi(_) | Kind::Process(_) | Kind::Container(_) => {
                 Err(Fault::runtime("an effect is run by another action"))
             }
@@ -308,6 +315,7 @@ impl Machine<'_> {
             Some(Kind::Wait(_)) => "its time".to_owned(),
             Some(Kind::Listen(_)) if !self.is_busy_with_event() => "events".to_owned(),
             Some(Kind::Flow(sub)) => format!("the flow {}/{}", sub.namespace, sub.name),
+            Some(Kind::Worker(_)) => "a worker".to_owned(),
             _ if self.cursor.phase == Phase::Pausing => "its next attempt".to_owned(),
             _ => "its tasks".to_owned(),
         };

@@ -9,6 +9,7 @@
 //! | `starter` | flows that begin with several events |
 //! | `sink` | events that leave the host, through an outbox of plans |
 //! | `effect`, `process`, `container` | tasks that do something outside |
+//! | `worker` | tasks that external workers do |
 //! | `http`, `uri`, `openapi`, `auth` | those of them that call a service |
 
 mod action;
@@ -29,6 +30,7 @@ mod starter;
 mod state;
 mod unclear;
 mod uri;
+mod worker;
 
 pub use action::FlowPlan;
 pub(crate) use action::{FlowEffect, FlowTask};
@@ -36,3 +38,5 @@ pub(crate) use sink::{to_sinks, Delivery};
 pub(crate) use starter::{FlowStarter, STARTS};
 pub(crate) use state::{Cursor, Notice};
 pub use state::{FlowStart, Outcome, TaskInput, TaskOutput};
+pub(crate) use worker::result as worker_result;
+pub use worker::WORKER_CALL;

@@ -24,4 +24,5 @@ mod starts;
 mod tasks;
 mod time;
 mod variations;
+mod workers;
 mod worlds;
