@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use turnwheel::io::{HostIo, IoOptions, KeptSecrets, Network};
+use turnwheel::io::{HostIo, IoOptions, KeptSecrets, Mail, MailTls, Network};
 
 use super::hidden;
 use super::settings::{self, Settings};
@@ -33,6 +33,23 @@ pub(crate) fn host_io(settings: &Settings) -> HostIo {
     options.command_grace = settings.length("io.command-grace");
     options.output_max = settings.bytes("io.output-max").min(options.output_max);
     options.syslog = PathBuf::from(settings.get("jobs.syslog").0);
+    options.mail = mail(settings);
     options.kept_secrets = KeptSecrets::new(hidden::of_flows());
     HostIo::new(options)
+}
+
+/// The server of mail, if there is one.
+fn mail(settings: &Settings) -> Option<Mail> {
+    let host = settings.text("jobs.mail-host")?.to_owned();
+    let tls = match settings.get("jobs.mail-tls").0 {
+        "none" => MailTls::None,
+        "tls" => MailTls::Tls,
+        _ => MailTls::StartTls,
+    };
+    let text = |name: &str| settings.text(name).unwrap_or_default().to_owned();
+    let name = settings.text("jobs.mail-username").map(str::to_owned);
+    let login = name.map(|name| (name, text("jobs.mail-password")));
+    let port = u16::try_from(settings.count("jobs.mail-port")).unwrap_or(u16::MAX);
+    let (from, subject_prefix) = (text("jobs.mail-from"), text("jobs.mail-subject-prefix"));
+    Some(Mail { host, port, tls, login, from, subject_prefix })
 }

@@ -50,6 +50,7 @@ use turnwheel_flow::{
     ScriptLanguage,
 };
 
+pub use job::{Mail, MailTls};
 pub use network::Network;
 pub use options::IoOptions;
 pub use secrets::KeptSecrets;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use turnwheel_flow::limits::NAMESPACE_TASKS_MAX;
 use turnwheel_flow::{HTTP_BODY_MAX, PROCESS_OUTPUT_MAX};
 
+use super::job::Mail;
 use super::network::Network;
 use super::secrets::KeptSecrets;
 use super::sink::Sink;
@@ -51,6 +52,8 @@ pub struct IoOptions {
     pub output_max: usize,
     /// The socket of the local syslog, for outputs of jobs.
     pub syslog: PathBuf,
+    /// The server of mail, for notifications of jobs.
+    pub mail: Option<Mail>,
 }
 
 impl Default for IoOptions {
@@ -74,6 +77,7 @@ impl Default for IoOptions {
             command_grace: Duration::from_secs(5),
             output_max: PROCESS_OUTPUT_MAX,
             syslog: PathBuf::from("/dev/log"),
+            mail: None,
         }
     }
 }

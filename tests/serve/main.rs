@@ -7,6 +7,7 @@ mod serve_common;
 mod access;
 mod database;
 mod full;
+mod job_notices;
 mod job_outputs;
 mod job_requests;
 mod jobs;

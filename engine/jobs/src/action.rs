@@ -3,12 +3,14 @@
 use serde::{Deserialize, Serialize};
 use turnwheel_engine::{
     Action, ActionError, Cause, Concurrency, Next, OnInterrupt, Plan, PlanResult, PlanView, Queue,
-    Rescue, Run, Runs, StepContext, Time, WorldBuilder,
+    Rescue, RetryPolicy, Run, Runs, StepContext, Time, WorldBuilder,
 };
 
 use crate::decide::Ended;
 use crate::executor::{Call, Done, Verdict, Work};
 use crate::launch::RunState;
+use crate::limits::{NOTICE_ATTEMPTS, NOTICE_PLACES};
+use crate::notify::Message;
 use crate::registry::Executors;
 
 /// Kinds of errors of a run.
@@ -17,6 +19,9 @@ const CANCELLED: &str = "cancelled";
 
 /// The queue of runs.
 const QUEUE: &str = "jobs";
+
+/// The queue of notifications: a server that hangs takes no places of runs.
+const NOTIFY_QUEUE: &str = "jobs.notify";
 
 /// Result of a run, as its plan keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +53,10 @@ impl WithJobs for WorldBuilder {
     fn jobs(self, executors: &Executors) -> Self {
         // A queue of their own: flows that wait for something take no places of jobs.
         let queue = Queue::new(QUEUE).size(executors.places()).only_blocking();
-        self.queue(queue).action(RunJob { executors: executors.clone() })
+        let letters = Queue::new(NOTIFY_QUEUE).size(NOTICE_PLACES).only_blocking();
+        let send = Send { executors: executors.clone() };
+        let builder = self.queue(queue).queue(letters);
+        builder.action(RunJob { executors: executors.clone() }).action(send)
     }
 }
 
@@ -123,6 +131,44 @@ impl Run for RunJob {
                 Err(ActionError::new(kind, reason).and_final())
             }
         }
+    }
+}
+
+/// The action of a notification: the plan is its place in the outbox.
+#[derive(Debug)]
+pub(crate) struct Send {
+    executors: Executors,
+}
+
+impl Action for Send {
+    const NAME: &'static str = "job.notify";
+    type Input = Message;
+    type Output = ();
+    type Phases = Runs;
+
+    fn queue(&self) -> Option<&str> {
+        Some(NOTIFY_QUEUE)
+    }
+
+    fn retry(&self) -> RetryPolicy {
+        RetryPolicy::attempts(NOTICE_ATTEMPTS)
+    }
+
+    fn rescue(&self, _error: &ActionError) -> Rescue {
+        Rescue::Fail
+    }
+
+    fn takes_events(&self) -> bool {
+        false
+    }
+}
+
+impl Run for Send {
+    fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        let is_cancelled = || step.is_cancelled();
+        let notifier = self.executors.notifier();
+        let sent = notifier.and_then(|notifier| notifier.send(&step.input, &is_cancelled));
+        sent.map(|()| Next::Done).map_err(|problem| ActionError::new(FAILED, problem))
     }
 }
 

@@ -9,9 +9,10 @@ use turnwheel_engine::{PlanId, Time};
 
 use crate::error::JobError;
 use crate::launch::{Cause, Launch, LaunchState, Root, Run, RunState};
-use crate::limits::{ACTIVE_MAX, REASON_BYTES_MAX};
+use crate::limits::{ACTIVE_MAX, LATE_MAX, REASON_BYTES_MAX};
 use crate::node::Node;
-use crate::record::{End, Record, Report};
+use crate::notify::{Event, Notify};
+use crate::record::{End, Notice, Record, Report};
 use crate::schedule::Schedule;
 use crate::spec::Overlap;
 
@@ -25,6 +26,8 @@ pub(crate) enum Effect {
     Start { launch: u64, run: usize },
     /// End the plan of a run.
     Cancel { launch: u64, run: usize, plan: PlanId },
+    /// Begin the notifications of an event.
+    Notify(Notice),
     /// Tell the dependants what is in the outbox.
     Report,
     /// Remove the job: it was for one success.
@@ -39,6 +42,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) node: &'a Node,
     pub(crate) now: Time,
     pub(crate) has_dependants: bool,
+    /// Notifications of all jobs.
+    pub(crate) notify: &'a [Notify],
     pub(crate) effects: Vec<Effect>,
 }
 
@@ -160,7 +165,13 @@ impl Turn<'_> {
             self.record.last_error = Some(self.now);
             return self.leave_out(launch, LaunchState::Failed, &problem);
         }
+        if launch.is_scheduled()
+            && self.now.since(due_of(&self.record.spec, launch.planned)) > LATE_MAX
+        {
+            self.tell(launch.id, None, Event::Late);
+        }
         launch.state = LaunchState::Running;
+        self.tell(launch.id, Some(0), Event::Start);
         launch.runs.push(Run::new(&self.node.name, 1, RunState::Running));
         self.effects.push(Effect::Start { launch: launch.id, run: 0 });
         self.record.active.push(launch);
@@ -170,9 +181,15 @@ impl Turn<'_> {
     fn leave_out(&mut self, mut launch: Launch, state: LaunchState, why: &str) {
         (launch.state, launch.reason) = (state, cut(why));
         match state {
-            LaunchState::Skipped => self.record.counts.skipped += 1,
-            LaunchState::Missed => self.record.counts.missed += launch.times,
-            _ => {}
+            LaunchState::Skipped => {
+                self.record.counts.skipped += 1;
+                self.tell(launch.id, None, Event::Skipped);
+            }
+            LaunchState::Missed => {
+                self.record.counts.missed += launch.times;
+                self.tell(launch.id, None, Event::Missed);
+            }
+            _ => self.tell(launch.id, None, Event::Failure),
         }
         let end = if state == LaunchState::Failed { End::Failure } else { End::Skipped };
         if state == LaunchState::Failed {
@@ -181,6 +198,16 @@ impl Turn<'_> {
         // A chain that ends here is told only to those that may wait for others as well.
         let is_told = launch.root.is_some() || end == End::Failure;
         self.close(launch, is_told.then_some(end));
+    }
+
+    /// Has everybody told of an event who wants to know.
+    fn tell(&mut self, launch: u64, run: Option<usize>, event: Event) {
+        let mut all = self.record.spec.notify.iter().chain(self.notify);
+        if all.any(|notify| notify.on.contains(&event)) {
+            let notice = Notice { launch, run, event };
+            self.record.note(notice.clone());
+            self.effects.push(Effect::Notify(notice));
+        }
     }
 
     /// Moves a launch to the ended ones, and has its dependants told.

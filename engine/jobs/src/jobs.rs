@@ -14,6 +14,7 @@ use crate::graph::Graph;
 use crate::launch::Launch;
 use crate::limits::{NAME_PARTS, TIMES_MAX};
 use crate::node::Node;
+use crate::notify::Notify;
 use crate::registry::Executors;
 use crate::roster::{preview, times, Answer, Edit, Part, Roster};
 use crate::spec::JobSpec;
@@ -32,6 +33,7 @@ pub struct JobsOptions {
     executors: Executors,
     node: Node,
     zone: TimeZone,
+    notify: Vec<Notify>,
     is_at_rest: bool,
 }
 
@@ -39,7 +41,8 @@ impl JobsOptions {
     /// The executors that [`WithJobs::jobs`](crate::WithJobs::jobs) has given to the world.
     pub fn new(executors: &Executors) -> Self {
         let (node, zone) = (Node::new("local"), TimeZone::system());
-        Self { executors: executors.clone(), node, zone, is_at_rest: false }
+        let notify = Vec::new();
+        Self { executors: executors.clone(), node, zone, notify, is_at_rest: false }
     }
 
     /// This node, with its labels.
@@ -54,6 +57,13 @@ impl JobsOptions {
     #[must_use]
     pub fn zone(mut self, name: &str) -> Self {
         self.zone = TimeZone::get(name).unwrap_or(TimeZone::UTC);
+        self
+    }
+
+    /// Notifications of all jobs, beside their own ones.
+    #[must_use]
+    pub fn notify(mut self, notify: Vec<Notify>) -> Self {
+        self.notify = notify;
         self
     }
 
@@ -129,7 +139,7 @@ impl Jobs {
     ///
     /// # Errors
     ///
-    /// The store failed, or the group takes no task. A job that cannot be read is logged and left
+    /// The store failed, the group takes no task, or a notification of all jobs is wrong. A job that cannot be read is logged and left
     /// alone.
     pub async fn open(
         world: &World,
@@ -138,7 +148,9 @@ impl Jobs {
     ) -> Result<Self, JobError> {
         let failed = |problem: &dyn fmt::Display| JobError::Failed(problem.to_string());
         let store = JobStore { states: world.states() };
-        let JobsOptions { executors, node, zone, is_at_rest } = options;
+        let JobsOptions { executors, node, zone, notify, is_at_rest } = options;
+        let checked = crate::notify::check(&notify).and_then(|()| executors.check_notify(&notify));
+        checked.map_err(|problem| JobError::setting("*", "notify", problem))?;
         let mut roster = Roster {
             world: WeakWorld::new(world),
             group: group.clone(),
@@ -146,6 +158,7 @@ impl Jobs {
             node: node.clone(),
             zone: zone.clone(),
             executors,
+            notify,
             is_at_rest,
             entries: BTreeMap::new(),
             graph: Graph::default(),

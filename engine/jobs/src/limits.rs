@@ -69,3 +69,18 @@ pub const NAME_PARTS: u64 = 64;
 
 /// Runs that are under way at once unless the node says otherwise.
 pub const RUNS_DEFAULT: u32 = 64;
+
+/// Notifications of one job, and of a node for all jobs.
+pub const NOTIFY_MAX: usize = 16;
+
+/// Events of one job whose notifications have not begun; of more the oldest are dropped.
+pub const NOTICES_MAX: usize = 64;
+
+/// Bytes of an output in a notification, the last ones.
+pub const NOTICE_OUTPUT_MAX: usize = 32 * 1_024;
+
+/// Attempts to send a notification: with their pauses, about a quarter of an hour.
+pub const NOTICE_ATTEMPTS: u32 = 10;
+
+/// Notifications that are sent at once; others wait.
+pub const NOTICE_PLACES: u32 = 8;

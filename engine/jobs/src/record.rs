@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use turnwheel_engine::Time;
 
 use crate::launch::{Launch, LaunchState, Root};
-use crate::limits::{INLINE_MAX, PAGE};
+use crate::limits::{INLINE_MAX, NOTICES_MAX, PAGE};
+use crate::notify::Event;
 use crate::spec::JobSpec;
 
 /// Counts of a job.
@@ -38,6 +39,14 @@ pub(crate) struct Report {
     pub(crate) launch: u64,
     pub(crate) end: End,
     pub(crate) root: Root,
+}
+
+/// An event whose notifications have not begun.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Notice {
+    pub(crate) launch: u64,
+    pub(crate) run: Option<usize>,
+    pub(crate) event: Event,
 }
 
 /// Parents that have reported of one chain.
@@ -80,6 +89,9 @@ pub(crate) struct Record {
     pub(crate) status: Option<LaunchState>,
     /// Reports that the dependants have not taken yet.
     pub(crate) outbox: Vec<Report>,
+    /// Events that somebody is to be told of.
+    #[serde(default)]
+    pub(crate) notices: VecDeque<Notice>,
     /// Launches of parents that were taken, the newest last.
     pub(crate) seen: VecDeque<(String, u64)>,
     pub(crate) joins: VecDeque<Join>,
@@ -106,6 +118,7 @@ impl Record {
             last_error: None,
             status: None,
             outbox: Vec::new(),
+            notices: VecDeque::new(),
             seen: VecDeque::new(),
             joins: VecDeque::new(),
         }
@@ -117,6 +130,15 @@ impl Record {
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, String> {
         serde_json::from_slice(bytes).map_err(|error| error.to_string())
+    }
+
+    /// Keeps an event until its notifications have begun.
+    pub(crate) fn note(&mut self, notice: Notice) {
+        self.notices.push_back(notice);
+        if self.notices.len() > NOTICES_MAX {
+            let dropped = self.notices.pop_front();
+            tracing::warn!(job = self.spec.name, ?dropped, "too many notifications wait");
+        }
     }
 
     /// The launches that leave the record for a page, if it has too many.

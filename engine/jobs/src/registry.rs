@@ -7,6 +7,7 @@ use turnwheel_engine::Time;
 
 use crate::executor::{Done, Executor, Work};
 use crate::limits::RUNS_DEFAULT;
+use crate::notify::{Notifier, Notify};
 use crate::processor::{self, Processor, Processors};
 use crate::spec::Settings;
 
@@ -15,12 +16,18 @@ use crate::spec::Settings;
 pub struct Executors {
     executors: Arc<BTreeMap<String, Arc<dyn Executor>>>,
     processors: Arc<Processors>,
+    notifier: Option<Arc<dyn Notifier>>,
     runs_max: u32,
 }
 
 impl Default for Executors {
     fn default() -> Self {
-        Self { executors: Arc::default(), processors: Arc::default(), runs_max: RUNS_DEFAULT }
+        Self {
+            executors: Arc::default(),
+            processors: Arc::default(),
+            notifier: None,
+            runs_max: RUNS_DEFAULT,
+        }
     }
 }
 
@@ -42,6 +49,26 @@ impl Executors {
     pub fn with_processor(mut self, name: impl Into<String>, processor: impl Processor) -> Self {
         Arc::make_mut(&mut self.processors).insert(name.into(), Arc::new(processor));
         self
+    }
+
+    /// Sends notifications by this one.
+    #[must_use]
+    pub fn with_notifier(mut self, notifier: impl Notifier) -> Self {
+        self.notifier = Some(Arc::new(notifier));
+        self
+    }
+
+    /// What sends notifications.
+    pub(crate) fn notifier(&self) -> Result<&Arc<dyn Notifier>, String> {
+        self.notifier.as_ref().ok_or_else(|| "nothing sends notifications here".to_owned())
+    }
+
+    /// Checks notifications of a job, or of all.
+    pub(crate) fn check_notify(&self, list: &[Notify]) -> Result<(), String> {
+        for notify in list {
+            self.notifier()?.check(notify)?;
+        }
+        Ok(())
     }
 
     /// Runs that are under way at once, at most; further ones wait for a place. At least 1.

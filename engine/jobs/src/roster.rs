@@ -12,6 +12,7 @@
 
 mod edit;
 mod effects;
+mod notices;
 mod write;
 
 pub(crate) use edit::{preview, times, Edit};
@@ -29,6 +30,7 @@ use crate::error::JobError;
 use crate::graph::Graph;
 use crate::limits::{AGAIN, CLOCK_CHECK, NAME_PARTS};
 use crate::node::Node;
+use crate::notify::Notify;
 use crate::record::Record;
 use crate::registry::Executors;
 use crate::schedule::{Schedule, Terms};
@@ -48,6 +50,8 @@ pub(crate) struct Roster {
     /// Zone of schedules that name none.
     pub(crate) zone: TimeZone,
     pub(crate) executors: Executors,
+    /// Notifications of all jobs.
+    pub(crate) notify: Vec<Notify>,
     /// Whether jobs are only edited here.
     pub(crate) is_at_rest: bool,
     pub(crate) entries: BTreeMap<String, Entry>,
@@ -228,6 +232,7 @@ impl Roster {
             node: &self.node,
             now,
             has_dependants,
+            notify: &self.notify,
             effects: Vec::new(),
         };
         let value = change(&mut turn);

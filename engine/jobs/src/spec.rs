@@ -8,6 +8,7 @@ use turnwheel_engine::Time;
 use crate::error::JobError;
 use crate::limits::{KEEP_DEFAULT, KEEP_MAX, NAME_BYTES_MAX, OUTPUT_DEFAULT, OUTPUT_MAX};
 use crate::limits::{RETRIES_MAX, SPEC_BYTES_MAX};
+use crate::notify::{self, Notify};
 use crate::schedule::{Dialect, Gap, Hash, Span};
 
 /// Settings of an executor or processor: names and texts, as in Dkron.
@@ -179,6 +180,8 @@ pub struct JobSpec {
     /// Processors of the output, with their settings. Each may have `forward`, for the output to go
     /// on as it is, and `order`: the lower one is first.
     pub processors: BTreeMap<String, Settings>,
+    /// Who is told of its events.
+    pub notify: Vec<Notify>,
 }
 
 impl Default for JobSpec {
@@ -216,6 +219,7 @@ impl Default for JobSpec {
             owner_email: String::new(),
             metadata: BTreeMap::new(),
             processors: BTreeMap::new(),
+            notify: Vec::new(),
         }
     }
 }
@@ -257,6 +261,8 @@ impl JobSpec {
                 return wrong("targets", format!("{label}: {problem}"));
             }
         }
+        notify::check(&self.notify)
+            .map_err(|problem| JobError::setting(&self.name, "notify", problem))?;
         let bytes = serde_json::to_string(self).map_or(0, |text| text.len());
         if bytes > SPEC_BYTES_MAX {
             return wrong("config", format!("the job has {bytes} bytes of {SPEC_BYTES_MAX}"));

@@ -7,7 +7,7 @@ use std::io::Read as _;
 use serde_json::{json, Value};
 use turnwheel::engine::World;
 use turnwheel::jobs::{
-    dkron, show, Asking, Executors, JobError, JobSpec, Jobs, JobsOptions, Node, WithJobs,
+    dkron, show, Asking, Executors, JobError, JobSpec, Jobs, JobsOptions, Node, Notify, WithJobs,
 };
 use turnwheel::runtime::completion::block_on;
 use turnwheel::runtime::Group;
@@ -144,6 +144,14 @@ pub(crate) fn open(
     let labels = labels(settings.text("jobs.labels").unwrap_or_default()).unwrap_or_default();
     let node = labels.into_iter().fold(node, |node, (name, value)| node.label(name, value));
     let options = JobsOptions::new(executors).node(node);
+    let options = match settings.text("jobs.notify") {
+        Some(file) if !is_at_rest => {
+            let list: Vec<Notify> = serde_json::from_value(read(file)?)
+                .map_err(|error| Exit::usage(format!("jobs.notify: {file}: {error}")))?;
+            options.notify(list)
+        }
+        _ => options,
+    };
     let options = if is_at_rest { options.at_rest() } else { options };
     let opened = block_on(Jobs::open(world, &group, options));
     let opened = opened.map_err(|refused| Exit::failed(format!("jobs: {refused}")))?;

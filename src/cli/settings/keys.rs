@@ -55,7 +55,7 @@ impl Key {
 
     /// Whether its value is secret.
     pub(crate) fn is_secret(&self) -> bool {
-        self.name.ends_with("token")
+        self.name.ends_with("token") || self.name.ends_with("password")
     }
 }
 
@@ -173,6 +173,24 @@ pub(crate) const KEYS: &[Key] = &[
         "the labels of this node, for targets of jobs: region=eu,disk=fast",
     ),
     key("jobs.runs-max", Kind::Count, "64", "how many runs of jobs are under way at once"),
+    key(
+        "jobs.notify",
+        Kind::Path,
+        "",
+        "a file (JSON) with notifications of all jobs, as a list of the setting «notify» of a job",
+    ),
+    key("jobs.mail-host", Kind::Text, "", "the server of mail for notifications of jobs"),
+    key("jobs.mail-port", Kind::Count, "587", "its port"),
+    key(
+        "jobs.mail-tls",
+        Kind::Choice(&["starttls", "tls", "none"]),
+        "starttls",
+        "how the connection to it is encrypted: later, from its begin, or not at all",
+    ),
+    key("jobs.mail-username", Kind::Text, "", "the name of the account there; none if empty"),
+    key("jobs.mail-password", Kind::Text, "", "its password; better in the environment"),
+    key("jobs.mail-from", Kind::Text, "", "the address of the sender"),
+    key("jobs.mail-subject-prefix", Kind::Text, "", "text before each subject"),
     key("jobs.syslog", Kind::Path, "/dev/log", "the socket of the processor syslog of jobs"),
     key(
         "serve.listen",

@@ -2,6 +2,7 @@
 
 #[cfg(unix)]
 mod collectors;
+mod notifier;
 #[cfg(unix)]
 mod outputs;
 mod requests;
@@ -10,13 +11,18 @@ mod shell;
 
 use turnwheel_jobs::Executors;
 
+pub use notifier::{Mail, MailTls};
+
 use super::HostIo;
 
 impl HostIo {
     /// The executors `shell` and `http`, within the limits of this one: commands only where they are
-    /// allowed, requests only to open hosts. And the processors `log`, `files`, `syslog`, `fluent`.
+    /// allowed, requests only to open hosts. And the processors `log`, `files`, `syslog`, `fluent`,
+    /// and notifications by webhook and mail.
     pub fn executors(&self) -> Executors {
-        let executors = Executors::new().with("http", requests::Requests { io: self.clone() });
+        let executors = Executors::new()
+            .with("http", requests::Requests { io: self.clone() })
+            .with_notifier(notifier::Sender { io: self.clone() });
         #[cfg(unix)]
         let executors = executors
             .with("shell", shell::Shell { io: self.clone() })

@@ -6,6 +6,7 @@ use turnwheel_engine::{PlanId, Time};
 
 use super::{cut, Effect, Turn};
 use crate::launch::{Launch, LaunchState, Run, RunState};
+use crate::notify::Event;
 use crate::record::End;
 use crate::spec::Unknown;
 
@@ -110,6 +111,7 @@ impl Turn<'_> {
             launch.reason = launch.runs.last().map(|run| run.reason.clone()).unwrap_or_default();
         }
         let is_success = launch.state == LaunchState::Succeeded;
+        self.tell_end(id, launch.state);
         self.record.status = Some(launch.state);
         self.close(launch, Some(if is_success { End::Success } else { End::Failure }));
         if is_success && self.record.spec.ephemeral {
@@ -119,20 +121,43 @@ impl Turn<'_> {
         self.release();
     }
 
+    fn tell_end(&mut self, id: u64, state: LaunchState) {
+        let before = self.record.status;
+        let had_failed = matches!(
+            before,
+            Some(LaunchState::Failed | LaunchState::PartlyFailed | LaunchState::Unknown)
+        );
+        match state {
+            LaunchState::Succeeded => {
+                self.tell(id, None, Event::Success);
+                if had_failed {
+                    self.tell(id, None, Event::Recovery);
+                }
+            }
+            LaunchState::Cancelled => {}
+            _ => self.tell(id, None, Event::Failure),
+        }
+    }
+
     /// Begins the attempts whose pause is over, and says when the next one is.
     pub(super) fn start_waiting(&mut self) -> Option<Time> {
         let (now, mut next) = (self.now, None::<Time>);
+        let mut begun = Vec::new();
         for launch in &mut self.record.active {
             for (place, run) in launch.runs.iter_mut().enumerate() {
                 match run.state {
                     RunState::Waiting(at) if at <= now => {
                         run.state = RunState::Running;
                         self.effects.push(Effect::Start { launch: launch.id, run: place });
+                        begun.push((launch.id, place));
                     }
                     RunState::Waiting(at) => next = Some(next.map_or(at, |next| next.min(at))),
                     _ => {}
                 }
             }
+        }
+        for (launch, run) in begun {
+            self.tell(launch, Some(run), Event::Start);
         }
         next
     }

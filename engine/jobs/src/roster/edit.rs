@@ -35,6 +35,8 @@ impl Roster {
         executor.check(&spec.config).map_err(|problem| wrong("config", problem))?;
         let processors = self.executors.check_processors(&spec.processors);
         processors.map_err(|problem| wrong("processors", problem))?;
+        let notify = self.executors.check_notify(&spec.notify);
+        notify.map_err(|problem| wrong("notify", problem))?;
         let schedule = schedule_of(spec, anchor, &self.zone).map_err(|p| wrong("schedule", p))?;
         if let Some(Schedule::At(at)) = schedule.as_ref().filter(|_| is_new_schedule) {
             let late = self.now().since(*at);

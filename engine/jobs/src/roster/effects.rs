@@ -33,6 +33,7 @@ impl Roster {
             match effect {
                 Effect::Start { launch, run } => self.start(name, launch, run, cx),
                 Effect::Cancel { launch, plan, .. } => self.cancel(name, launch, plan, cx),
+                Effect::Notify(notice) => self.notify(name, notice, cx),
                 Effect::Report => self.report(name, cx),
                 Effect::Remove => self.leave(name, cx),
             }
@@ -54,6 +55,7 @@ impl Roster {
                 }
             }
         }
+        effects.extend(record.notices.iter().cloned().map(Effect::Notify));
         if !record.outbox.is_empty() {
             effects.push(Effect::Report);
         }
@@ -261,11 +263,12 @@ impl Roster {
         }
     }
 
-    /// Removes a job that was for one success, once its dependants know.
-    fn leave(&mut self, name: &str, cx: &mut Context<'_, Self>) {
+    /// Removes a job that was for one success, once its dependants know and notifications have
+    /// begun.
+    pub(super) fn leave(&mut self, name: &str, cx: &mut Context<'_, Self>) {
         let Some(entry) = self.entries.get_mut(name) else { return };
         entry.is_leaving = true;
-        if entry.record.outbox.is_empty() {
+        if entry.record.outbox.is_empty() && entry.record.notices.is_empty() {
             self.remove_now(name, cx);
         }
     }

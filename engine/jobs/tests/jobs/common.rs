@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use turnwheel_engine::{MemoryStore, Store, Time, World};
 use turnwheel_jobs::{
     Asking, Call, Done, Executor, Executors, JobError, JobSpec, JobView, Jobs, JobsOptions, Launch,
-    Node, Processed, Processor, Settings, Span, Verdict, WithJobs, Work,
+    Message, Node, Notifier, Notify, Processed, Processor, Settings, Span, Verdict, WithJobs, Work,
 };
 use turnwheel_runtime::sim::Sim;
 
@@ -77,6 +77,31 @@ impl Processor for Note {
     }
 }
 
+/// A post office that keeps what it sends, and refuses what goes to `nowhere`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Post {
+    pub(crate) sent: Arc<Mutex<Vec<Message>>>,
+    pub(crate) refused: Arc<Mutex<u32>>,
+}
+
+impl Notifier for Post {
+    fn check(&self, notify: &Notify) -> Result<(), String> {
+        match notify.webhook.starts_with("ftp:") {
+            true => Err("webhook: no such way".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    fn send(&self, message: &Message, _: &(dyn Fn() -> bool + Sync)) -> Result<(), String> {
+        if message.webhook == "nowhere" {
+            *self.refused.lock().expect("no panic") += 1;
+            return Err("nobody is there".to_owned());
+        }
+        self.sent.lock().expect("no panic").push(message.clone());
+        Ok(())
+    }
+}
+
 /// A simulated server.
 pub(crate) struct Stage {
     pub(crate) sim: Sim,
@@ -84,6 +109,7 @@ pub(crate) struct Stage {
     pub(crate) jobs: Jobs,
     pub(crate) play: Play,
     pub(crate) note: Note,
+    pub(crate) post: Post,
     executors: Executors,
 }
 
@@ -125,12 +151,14 @@ impl Stage {
         let executors = Executors::new().with("play", play.clone());
         let executors = executors.with_processor("ink", other("ink"));
         let executors = executors.with_processor("paper", other("paper"));
+        let post = Post::default();
+        let executors = executors.with_notifier(post.clone());
         let builder = World::builder().jobs(&executors).seed(1);
         let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
         let world = sim.block_on(builder.open(store));
         let world = world.expect("it ends").expect("the world begins");
         let jobs = open(&sim, &world, &executors);
-        Self { sim, world, jobs, play, note, executors }
+        Self { sim, world, jobs, play, note, post, executors }
     }
 
     /// Ends the jobs, lets time pass without them, and opens them again.

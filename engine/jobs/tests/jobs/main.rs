@@ -4,6 +4,7 @@ mod chains;
 mod common;
 mod edits;
 mod fires;
+mod notices;
 mod outages;
 mod processors;
 mod runs;
