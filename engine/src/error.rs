@@ -243,6 +243,21 @@ pub enum BuildError {
     /// One process at a time uses the store.
     #[error("{0} is for one process at a time: nodes need a store that several processes share")]
     OneProcess(String),
+    /// Another node that is alive has the name.
+    #[error(
+        "the name «{name}» is that of a node that is alive: world {world}, process {process} on \
+         {host}; give another name, or stop that one first"
+    )]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// The world that has it.
+        world: u64,
+        /// The machine of that world.
+        host: String,
+        /// The process of that world.
+        process: u32,
+    },
     /// The lease of a node is too short.
     #[error("a lease of {lease:?} is too short: heartbeats need at least {least:?}")]
     LeaseTooShort {

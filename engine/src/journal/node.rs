@@ -84,15 +84,19 @@ impl Journal {
         self.lease.as_deref()
     }
 
-    /// Sends a heartbeat for worlds of this process. `sent_ns` is the time of now.
+    /// Sends a heartbeat for worlds of this process; without any it looks at the leases of others.
+    /// `sent_ns` is the time of now.
     pub(crate) async fn beat(&self, worlds: Vec<u64>, sent_ns: u64) -> Result<Beat, StoreError> {
         let (Some(members), Some(lease)) = (&self.members, &self.lease) else {
-            return Ok(Beat { version: self.directory.now().version, lapsed: Vec::new() });
+            return Ok(Beat { version: self.directory.now().version, left: Vec::new() });
         };
         let length = lease.length;
+        let is_for_own = !worlds.is_empty();
         let beat = members.call(move |members, _| members.beat(&worlds, length)).await;
         let beat = beat.map_err(|failure| StoreError::unanswered(&failure))??;
-        lease.renewed(sent_ns);
+        if is_for_own {
+            lease.renewed(sent_ns);
+        }
         Ok(beat)
     }
 

@@ -4,6 +4,7 @@
 //! over may be declared dead by the others, which get its slots under new epochs. It stops by its
 //! own clock before that, so that it begins nothing in vain.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::StoreError;
@@ -31,17 +32,26 @@ pub trait Members: Send {
         Ok(false)
     }
 
-    /// Takes rows for these worlds, at most `limit`, the oldest first. Each is given once, and may
-    /// be lost with its taker.
+    /// Takes rows for these worlds, at most `limit`, the oldest first. Each is given once as long as
+    /// its taker lives, also after a call that has failed, and may be lost with its taker.
     ///
     /// # Errors
     ///
-    /// The store failed. Rows may be lost.
+    /// The store failed.
     fn mail(&mut self, worlds: &[u64], limit: usize) -> Result<Vec<Mail>, StoreError> {
         let _carries_none = (worlds, limit);
         Ok(Vec::new())
     }
+
+    /// Calls this with the number of a world for which a row may have come, as long as this value
+    /// lives. It is a hint that saves time: a store without hints is asked for rows now and then.
+    fn listen(&mut self, hint: Hint) {
+        let _none = hint;
+    }
 }
+
+/// Told that a row may have come for a world: see [`Members::listen`].
+pub type Hint = Arc<dyn Fn(u64) + Send + Sync>;
 
 /// A row for a world of another node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +67,15 @@ pub struct Mail {
 pub struct Beat {
     /// The version of the table of worlds: whoever knows another one reads it.
     pub version: u64,
+    /// The registered worlds by their numbers, with what is left of their leases: nothing if they
+    /// are over.
+    pub left: Vec<(u64, Duration)>,
+}
+
+impl Beat {
     /// The registered worlds whose leases are over, by their numbers.
-    pub lapsed: Vec<u64>,
+    pub fn lapsed(&self) -> Vec<u64> {
+        let over = self.left.iter().filter(|(_, left)| left.is_zero());
+        over.map(|(world, _)| *world).collect()
+    }
 }

@@ -77,8 +77,8 @@ impl Leases {
                 *ends = now.after(lease);
             }
         }
-        let lapsed = self.ends.iter().filter(|(_, ends)| **ends <= now).map(|(world, _)| *world);
-        Beat { version: known.version, lapsed: lapsed.collect() }
+        let left = |(world, ends): (&u64, &Time)| (*world, ends.since(now));
+        Beat { version: known.version, left: self.ends.iter().map(left).collect() }
     }
 
     /// Whether the leases of these worlds are over.

@@ -29,7 +29,7 @@ pub use change::Change;
 pub(crate) use coded::{undecodable, CODED};
 pub use coded::{Codec, CodedStore};
 pub use filter::{Filter, Order};
-pub use members::{Beat, Mail, Members};
+pub use members::{Beat, Hint, Mail, Members};
 pub use memory::MemoryStore;
 pub use reading::{Count, Loaded, PlanRow, StoreReader, Written};
 pub(crate) use view::read_plan;

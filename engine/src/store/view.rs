@@ -12,7 +12,7 @@ use crate::journal::{decode, decode_plan};
 use crate::plan::{Plan, Record};
 use crate::run::row;
 use crate::schedule::ScheduleView;
-use crate::world::{Counts, PlanView};
+use crate::world::{Counts, PlanView, WorldView};
 
 /// A read-only view of a store. It needs no world, runs no plan, and does not disturb a process
 /// that writes to the store.
@@ -61,6 +61,15 @@ impl StoreView {
         let head = self.behind()?.get(&id).copied();
         let plan = read_plan(&mut *self.reader, id, head)?;
         plan.map(PlanView::of).ok_or(PlanError::Unknown(id))
+    }
+
+    /// The registered worlds, the oldest first.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub fn worlds(&mut self) -> Result<Vec<WorldView>, StoreError> {
+        Ok(WorldView::all(&self.reader.worlds()?))
     }
 
     /// All that has happened to a plan, oldest first.

@@ -250,7 +250,7 @@ impl WorldBuilder {
             kind,
             since: cpu.wall().into(),
             slots: Slots::default(),
-            meta: serde_json::to_string(&meta).expect("it is made of texts and numbers"),
+            meta: meta.to_text(),
             claims: Vec::new(),
         }
     }
@@ -275,11 +275,11 @@ impl WorldBuilder {
         let plans = plans.build();
         let queues = Queues::new(std::mem::take(&mut self.queues), &cpu);
         queues.start().map_err(BuildError::Threads)?;
-        let row = self.row(&cpu, &queues);
+        let (row, is_named) = (self.row(&cpu, &queues), self.name.is_some());
         let kind = row.kind;
         let checks = self.checks.unwrap_or(kind == WorldKind::Executor);
         hub.letters.load().await?;
-        let (epoch, predecessors) = hub.register(row, checks).await?;
+        let (epoch, predecessors) = hub.register(row, checks, is_named).await?;
         let shared = Arc::new(Shared {
             registry: Arc::new(self.registry),
             plugin: self.plugin,

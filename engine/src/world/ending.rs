@@ -163,7 +163,8 @@ impl World {
         // A store that does not answer must not hold up the end.
         let _in_time = block_on_timeout(shared.letters.flush(), left());
         let letters = shared.letters.unwritten();
-        if !(has_own_threads && is_alone) {
+        let is_joined = shared.own.groups.iter().all(|group| group.name() != hub.group.name());
+        if !has_own_threads || !is_alone || is_joined {
             // A world that shares threads or the store lets go of its plans too.
             self.leave_within(left());
         }

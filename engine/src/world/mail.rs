@@ -2,7 +2,11 @@
 //! for. No node has to reach another one.
 
 use std::collections::HashMap;
+use std::fmt;
+use std::future::{poll_fn, Future};
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock, Weak};
+use std::task::Poll;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -12,7 +16,7 @@ use turnwheel_runtime::{Completer, Completion, Task};
 use super::hub::Hub;
 use crate::connect::{Answer, ConnectError, Connector, Desk, Envelope, Request};
 use crate::error::StoreError;
-use crate::store::{Mail, Members};
+use crate::store::{Hint, Mail, Members};
 
 /// The version of the rows.
 const VERSION: u8 = 1;
@@ -27,18 +31,34 @@ const PAGE: usize = 256;
 const SOON: Duration = Duration::from_millis(25);
 const SELDOM: Duration = Duration::from_millis(400);
 
+/// Attempts to write an answer: about a minute of a store that fails at once.
+const ANSWER_TRIES: u32 = 150;
+
 /// Looks in a row that find nothing before they become seldom.
 const LOOKS: u32 = 40;
 
 /// Carries requests by rows of the store.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct MailRoom {
     desks: Mutex<HashMap<u64, Desk>>,
     members: OnceLock<Task<Box<dyn Members>>>,
     open: Mutex<Open>,
+    /// Rows that wait for their statement, in their order.
+    posting: Arc<Mutex<Vec<(Mail, Posted)>>>,
+    /// Completed when a row may have come.
+    hint: Mutex<Option<Completer<()>>>,
 }
 
-#[derive(Debug, Default)]
+/// Told whether a row was written.
+type Posted = Completer<Result<bool, StoreError>>;
+
+impl fmt::Debug for MailRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MailRoom").finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
 struct Open {
     last: u64,
     /// Whether a request was sent since the last look.
@@ -132,12 +152,37 @@ fn answer_when_lost(
     told.detach();
 }
 
+fn take_all(posting: &Mutex<Vec<(Mail, Posted)>>) -> (Vec<Mail>, Vec<Posted>) {
+    posting.lock().drain(..).unzip()
+}
+
+fn tell_all(posted: Vec<Posted>, outcome: &Result<bool, StoreError>) {
+    for posted in posted {
+        // The waiter may have given up.
+        let _gone = posted.complete(outcome.clone());
+    }
+}
+
 impl MailRoom {
+    /// Writes a row, with all others that wait for the same statement.
     fn post(&self, mail: Mail) -> Completion<Result<bool, StoreError>> {
-        match self.members.get() {
-            Some(members) => members.call(move |members, _| members.post(&[mail])),
-            None => Completion::done(Err(StoreError::Failed("it is not open".to_owned()))),
+        let Some(members) = self.members.get() else {
+            return Completion::done(Err(StoreError::Failed("it is not open".to_owned())));
+        };
+        let (posted, answer) = completion();
+        self.posting.lock().push((mail, posted));
+        let posting = Arc::clone(&self.posting);
+        let asked = members.submit(move |members, _| {
+            let (mail, posted) = take_all(&posting);
+            if !mail.is_empty() {
+                tell_all(posted, &members.post(&mail));
+            }
+        });
+        if let Err(error) = asked {
+            let problem = format!("rows for other nodes are refused: {}", error.kind);
+            tell_all(take_all(&self.posting).1, &Err(StoreError::Failed(problem)));
         }
+        answer
     }
 
     /// Begins to look for rows.
@@ -146,6 +191,16 @@ impl MailRoom {
         if self.members.set(members.clone()).is_err() {
             return;
         }
+        let room = Arc::downgrade(self);
+        let hint: Hint = Arc::new(move |world| {
+            let Some(room) = room.upgrade() else { return };
+            if room.desks.lock().contains_key(&world) {
+                room.hint.lock().take().map(|hint| hint.complete(()));
+            }
+        });
+        if let Err(error) = members.submit(move |members, _| members.listen(hint)) {
+            tracing::debug!(kind = %error.kind, "hints are not listened for");
+        }
         let (room, weak) = (Arc::clone(self), Arc::downgrade(hub));
         hub.spawn(async move { room.look(weak).await });
     }
@@ -153,12 +208,15 @@ impl MailRoom {
     async fn look(self: Arc<Self>, hub: Weak<Hub>) {
         let mut quiet = 0;
         while let Some(hub) = hub.upgrade() {
+            // Before the look, so that no hint is lost.
+            let (told, hinted) = completion();
+            *self.hint.lock() = Some(told);
             let taken = self.take(&hub).await;
             let is_sent = std::mem::take(&mut self.open.lock().is_sent);
             quiet = if taken > 0 || is_sent { 0 } else { quiet + 1 };
             let next = hub.group.sleep(if quiet < LOOKS { SOON } else { SELDOM });
             drop(hub);
-            if next.await.is_err() {
+            if has_ended(next, hinted).await {
                 return;
             }
         }
@@ -199,16 +257,26 @@ impl MailRoom {
             (Some(Err(error)), _) => refused(&error.to_string()),
             (None, _) => refused("it is of another version"),
         };
-        let room = Arc::clone(self);
+        let (room, weak) = (Arc::clone(self), Arc::downgrade(hub));
         hub.spawn(async move {
             let answer = answer.await.unwrap_or(Err(ConnectError::Gone { world: to }));
             let answer = postcard::to_allocvec(&answer.map(|answer| answer.to_bytes()));
             let content = Some(answer.expect("it is made of bytes and texts"));
             let letter = Letter { kind: Kind::Answer, from: to, number, content };
-            if !matches!(room.post(letter.to_mail(from)).await, Ok(Ok(true))) {
-                tracing::warn!(from, "an answer to another node is lost");
-            }
+            room.post_answer(&weak, letter.to_mail(from)).await;
         });
+    }
+
+    /// Writes an answer, again if it may not be there: a second one comes too late and is left out.
+    async fn post_answer(&self, hub: &Weak<Hub>, mail: Mail) {
+        for _ in 0..ANSWER_TRIES {
+            if let Ok(Ok(_)) = self.post(mail.clone()).await {
+                return;
+            }
+            let Some(pause) = hub.upgrade().map(|hub| hub.group.sleep(SELDOM)) else { return };
+            let _slept = pause.await;
+        }
+        tracing::warn!(to = mail.to, "an answer to another node is lost");
     }
 
     fn answer(&self, letter: Letter) {
@@ -224,6 +292,17 @@ impl MailRoom {
         // The caller may have given up.
         let _gone = waiting.complete(answer);
     }
+}
+
+/// Waits for the next look, or for a hint. Whether the threads have ended.
+async fn has_ended<T: Send + 'static>(mut next: Completion<T>, mut hinted: Completion<()>) -> bool {
+    poll_fn(|cx| {
+        if Pin::new(&mut hinted).poll(cx).is_ready() {
+            return Poll::Ready(false);
+        }
+        Pin::new(&mut next).poll(cx).map(|slept| slept.is_err())
+    })
+    .await
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ mod heartbeat;
 mod history;
 mod hub;
 mod ids;
+mod joining;
 mod keeping;
 mod known_key;
 mod labels;

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use turnwheel_runtime::{Failure, Group};
 
 use super::hub::{io_group, Hub, SharedStore};
+use super::joining::has_name;
 use super::mail::MailRoom;
 use super::own_groups::OwnGroups;
 use super::{shares, Shared, WorldView};
@@ -34,8 +35,17 @@ pub(super) struct Node {
 #[derive(Debug)]
 struct Own {
     row: WorldRow,
+    /// Whether no other world may have its name.
+    needs_name: bool,
     /// Nothing as long as it is being made.
     world: Option<Weak<Shared>>,
+}
+
+/// A world of this node that is there.
+struct Known {
+    row: WorldRow,
+    needs_name: bool,
+    world: Option<Arc<Shared>>,
 }
 
 impl SharedStore {
@@ -124,8 +134,15 @@ impl SharedStore {
 
 impl Node {
     /// A world is made: it is registered under this number.
-    fn begins(&self, world: u64, row: WorldRow) {
-        self.worlds.lock().insert(world, Own { row, world: None });
+    fn begins(&self, world: u64, row: WorldRow, needs_name: bool) {
+        self.worlds.lock().insert(world, Own { row, needs_name, world: None });
+    }
+
+    /// A world says something else of itself.
+    pub(super) fn says(&self, row: &WorldRow) {
+        if let Some(own) = self.worlds.lock().get_mut(&row.epoch) {
+            own.row.meta.clone_from(&row.meta);
+        }
     }
 
     pub(super) fn has_begun(&self, world: &Arc<Shared>) {
@@ -135,12 +152,14 @@ impl Node {
     }
 
     /// Its worlds that are there; the others are forgotten.
-    fn worlds(&self) -> BTreeMap<u64, (WorldRow, Option<Arc<Shared>>)> {
+    fn worlds(&self) -> BTreeMap<u64, Known> {
         let mut worlds = self.worlds.lock();
         let is_there = |own: &Own| own.world.as_ref().is_none_or(|it| it.strong_count() > 0);
         worlds.retain(|_, own| is_there(own));
-        let own = |(world, own): (&u64, &Own)| {
-            (*world, (own.row.clone(), own.world.as_ref().and_then(Weak::upgrade)))
+        let own = |(number, own): (&u64, &Own)| {
+            let (row, needs_name) = (own.row.clone(), own.needs_name);
+            let world = own.world.as_ref().and_then(Weak::upgrade);
+            (*number, Known { row, needs_name, world })
         };
         worlds.iter().map(own).collect()
     }
@@ -176,9 +195,10 @@ impl Hub {
         self: &Arc<Self>,
         world: u64,
         row: WorldRow,
+        needs_name: bool,
     ) -> Result<(), StoreError> {
         let Some(node) = &self.node else { return Ok(()) };
-        node.begins(world, row);
+        node.begins(world, row, needs_name);
         self.beat().await
     }
 
@@ -187,7 +207,7 @@ impl Hub {
         let beat = self.journal.beat(Vec::new(), self.group.now_ns()).await?;
         self.journal.read_worlds().await.map_err(lost)??;
         let worlds = self.worlds();
-        let lapsed = beat.lapsed.iter().filter_map(|world| worlds.find(*world));
+        let lapsed = beat.lapsed().into_iter().filter_map(|world| worlds.find(world));
         Ok(lapsed.map(|row| WorldView::of(row, None)).collect())
     }
 
@@ -202,15 +222,16 @@ impl Hub {
         if beat.version != self.worlds().version {
             self.journal.read_worlds().await.map_err(lost)??;
         }
-        self.register_again(&own).await?;
-        let others = beat.lapsed.into_iter().filter(|world| !own.contains_key(world));
+        let over = beat.lapsed();
+        self.register_again(&own, &over).await?;
+        let others = over.into_iter().filter(|world| !own.contains_key(world));
         let lapsed: Vec<u64> = others.collect();
         if node.may_judge(now_ns, lease.length()) {
             self.bury(lapsed.clone()).await?;
         }
         self.even_out(&own, lapsed).await?;
         for plan in self.journal.read_locks().await? {
-            let world = own.values().find_map(|(_, world)| world.clone());
+            let world = own.values().find_map(|own| own.world.clone());
             world.iter().for_each(|world| world.wake_soon(plan));
         }
         Ok(())
@@ -220,11 +241,20 @@ impl Hub {
     /// their slots.
     async fn register_again(
         self: &Arc<Self>,
-        own: &BTreeMap<u64, (WorldRow, Option<Arc<Shared>>)>,
+        own: &BTreeMap<u64, Known>,
+        over: &[u64],
     ) -> Result<(), StoreError> {
-        for (number, (row, world)) in own {
+        for (number, Known { row, needs_name, world }) in own {
             let Some(world) = world else { continue };
             if world.is_ending() || self.worlds().find(*number).is_some() {
+                continue;
+            }
+            if *needs_name && has_name(&self.worlds(), &row.name, over) {
+                tracing::error!(
+                    name = row.name,
+                    "another node has taken the name of this one while it was silent: this one runs \
+                     no plans until that one ends; stop one of them, or give it another name"
+                );
                 continue;
             }
             tracing::warn!(world = number, "this world was declared dead, and is registered again");
@@ -256,12 +286,12 @@ impl Hub {
     /// Gives slots of this node's worlds to those that have too few, and deals those of nobody.
     async fn even_out(
         &self,
-        own: &BTreeMap<u64, (WorldRow, Option<Arc<Shared>>)>,
+        own: &BTreeMap<u64, Known>,
         lapsed: Vec<u64>,
     ) -> Result<(), StoreError> {
         let mut busy = Slots::default();
         let mut giving = BTreeSet::new();
-        for (number, (row, world)) in own {
+        for (number, Known { row, world, .. }) in own {
             let Some(world) = world.as_ref().filter(|world| !world.is_ending()) else { continue };
             if row.kind == WorldKind::Executor {
                 giving.insert(*number);

@@ -1,6 +1,5 @@
 //! The worlds over a store, for people: registered, answering, or dead.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,8 +16,11 @@ use crate::time::Time;
 
 /// Description that a world gives of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Meta {
+    /// The version of the engine.
+    pub version: String,
     /// The machine.
     pub host: String,
     /// The process.
@@ -27,7 +29,7 @@ pub struct Meta {
     pub actions: Vec<String>,
     /// Its queues with their sizes; none if it runs no plans.
     pub queues: Vec<(String, u32)>,
-    /// Entries given to its builder.
+    /// Entries given to its builder, or by [`World::describe`].
     pub given: Vec<(String, String)>,
 }
 
@@ -39,6 +41,7 @@ impl Meta {
     ) -> Self {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             host: host.trim().to_owned(),
             process: std::process::id(),
             actions,
@@ -49,6 +52,15 @@ impl Meta {
 
     pub(super) fn of(row: &WorldRow) -> Self {
         serde_json::from_str(&row.meta).unwrap_or_default()
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        serde_json::to_string(self).expect("it is made of texts and numbers")
+    }
+
+    /// The value of an entry that was given.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.given.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
     }
 }
 
@@ -83,6 +95,13 @@ impl WorldView {
             slots: row.slots.len(),
             meta: Meta::of(row),
         }
+    }
+}
+
+impl WorldView {
+    /// The worlds of a table, the oldest first.
+    pub fn all(worlds: &Worlds) -> Vec<Self> {
+        worlds.rows.iter().map(|row| Self::of(row, None)).collect()
     }
 }
 
@@ -226,7 +245,7 @@ impl World {
 
 impl Hub {
     /// The worlds that do not answer.
-    async fn dead(self: &Arc<Self>) -> Vec<WorldView> {
+    pub(super) async fn dead(self: &Arc<Self>) -> Vec<WorldView> {
         let mut dead = Vec::new();
         for row in &self.worlds().rows {
             if Arc::clone(self).ping(0, row.epoch, PING_LIMIT).await.is_err() {
@@ -245,35 +264,6 @@ impl Hub {
         }
         self.journal.flush().await.map_err(lost)??;
         self.journal.read(|reader| reader.live()).await.map_err(lost)?
-    }
-
-    /// Registers a world. Its number, and those that were found dead by that.
-    pub(super) async fn register(
-        self: &Arc<Self>,
-        row: WorldRow,
-        checks: bool,
-    ) -> Result<(u64, Vec<WorldView>), StoreError> {
-        let found = match (&self.node, checks) {
-            // A silent node may be alive: its lease says it.
-            (Some(_), _) => self.lapsed().await?,
-            (None, true) => self.dead().await,
-            (None, false) => Vec::new(),
-        };
-        // Those of nodes are declared dead with the next heartbeat.
-        let is_dead = |_: &&WorldView| self.node.is_none();
-        let dead: Vec<u64> = found.iter().filter(is_dead).map(|world| world.id).collect();
-        let live = self.live_slots(row.kind).await?;
-        let number = Arc::new(AtomicU64::new(0));
-        let (told, joining) = (Arc::clone(&number), row.clone());
-        let join = move |worlds: &Worlds| {
-            // Relaxed: the answer to the change comes after it.
-            told.store(worlds.version + 1, Ordering::Relaxed);
-            Some(shares::join(worlds, joining.clone(), &dead, &live))
-        };
-        self.change(join).await?;
-        let epoch = number.load(Ordering::Relaxed);
-        self.has_registered(epoch, row).await?;
-        Ok((epoch, found))
     }
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use turnwheel_engine::internal::LETTERS;
 use turnwheel_engine::store::{
-    Append, Batch, Beat, Change, Mail, Members, Removal, ScheduleWrite, Seq, Store, StoreKeeper,
-    StoreReader, StoreWriter, Swap, Upkeep, Verdict, WorldsWrite,
+    Append, Batch, Beat, Change, Hint, Mail, Members, Removal, ScheduleWrite, Seq, Store,
+    StoreKeeper, StoreReader, StoreWriter, Swap, Upkeep, Verdict, WorldsWrite,
 };
 use turnwheel_engine::{PlanId, StoreError};
 
@@ -332,6 +332,10 @@ impl Members for Heartbeats {
     fn mail(&mut self, worlds: &[u64], limit: usize) -> Result<Vec<Mail>, StoreError> {
         Script::begin(&self.script, Op::Read)?;
         self.inner.mail(worlds, limit)
+    }
+
+    fn listen(&mut self, hint: Hint) {
+        self.inner.listen(hint);
     }
 }
 

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use turnwheel_engine::store::{
-    slot_of, Append, Batch, Change, Filter, Hold, PlanRow, Removal, RowWrite, ScheduleWrite, Slots,
-    StoreWriter, Swap, Verdict, WorldKind, WorldRow, WorldsWrite, NO_EPOCH,
+    slot_of, Append, Batch, Change, Filter, Hold, Mail, PlanRow, Removal, RowWrite, ScheduleWrite,
+    Slots, StoreWriter, Swap, Verdict, WorldKind, WorldRow, WorldsWrite, NO_EPOCH,
 };
 use turnwheel_engine::{StoreError, Time};
 
@@ -179,7 +179,7 @@ pub(crate) fn a_world_is_declared_dead_when_its_lease_is_over(place: &Place) {
     let hour = Duration::from_secs(3_600);
     let mut beat = |worlds: &[u64], lease| {
         let beat = members.beat(worlds, lease).expect("it answers");
-        (beat.version, beat.lapsed)
+        (beat.version, beat.lapsed())
     };
     assert_eq!(beat(&[1], hour), (1, vec![]), "the second has come a moment ago");
     let mut dead = |from, world| {
@@ -193,6 +193,31 @@ pub(crate) fn a_world_is_declared_dead_when_its_lease_is_over(place: &Place) {
     assert_eq!(beat(&[1, 2], Duration::ZERO), (2, vec![1]), "the second is not there");
     assert_eq!(beat(&[1], hour), (2, vec![]), "it is renewed as long as nobody was faster");
     assert_eq!(dead(2, 1), Swap::Changed { version: 2 });
+}
+
+pub(crate) fn rows_for_worlds_are_given_once_and_in_their_order(place: &Place) {
+    // A store of one process at a time carries none.
+    let Some(mut members) = place.store.members().expect("it is open") else { return };
+    let mut writer = place.store.open().expect("a writer");
+    deal(&mut *writer, 0, &[(1, Slots::all()), (2, Slots::default())]);
+    let mail = |to, byte: u8| Mail { to, bytes: vec![byte; 3] };
+    let posted = members.post(&[mail(1, 1), mail(2, 2), mail(9, 3), mail(1, 4)]);
+    assert!(posted.expect("it answers"), "it carries rows");
+    assert_eq!(members.mail(&[9], 9).expect("it answers"), [], "nobody is there");
+    assert_eq!(members.mail(&[1], 1).expect("it answers"), [mail(1, 1)]);
+    assert!(members.post(&[mail(1, 5)]).expect("it answers"));
+    assert_eq!(members.mail(&[1], 9).expect("it answers"), [mail(1, 4), mail(1, 5)]);
+    assert_eq!(members.mail(&[1], 9).expect("it answers"), []);
+    let mut other = place.store.members().expect("it is open").expect("it has leases");
+    assert_eq!(other.mail(&[1, 2], 9).expect("it answers"), [mail(2, 2)]);
+    // They go with their world.
+    assert!(members.post(&[mail(2, 6)]).expect("it answers"));
+    let gone = WorldsWrite { from: 1, put: vec![], gone: vec![2] };
+    assert_eq!(writer.write_worlds(&gone).expect("it is written"), Swap::Done);
+    deal(&mut *writer, 2, &[(2, Slots::default())]);
+    let left = members.beat(&[], Duration::from_secs(9)).expect("it answers");
+    assert_eq!(left.left.len(), 2, "{left:?}");
+    assert_eq!(other.mail(&[2], 9).expect("it answers"), []);
 }
 
 pub(crate) fn an_entry_of_a_later_owner_is_no_answer(place: &Place) {

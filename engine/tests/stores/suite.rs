@@ -65,6 +65,7 @@ macro_rules! promises {
             writers_beside_each_other_make_one_journal,
             the_table_of_worlds_is_changed_from_the_version_that_was_read,
             a_world_is_declared_dead_when_its_lease_is_over,
+            rows_for_worlds_are_given_once_and_in_their_order,
             an_entry_of_a_later_owner_is_no_answer,
             what_is_behind_and_what_wakes_is_told_for_some_slots,
             large_values_come_back_with_what_they_are_part_of,
