@@ -1,10 +1,11 @@
 //! One connection, which is opened again when it is lost. It keeps no state on the server.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Config, Error, Row};
+use tokio_postgres::{AsyncMessage, Client, Config, Error, Row};
 use turnwheel_engine::StoreError;
 use uuid::Uuid;
 
@@ -54,6 +55,25 @@ impl Connecting {
             }
         });
         Ok(client)
+    }
+
+    /// Gives the payloads of a channel to `told` until the connection ends.
+    pub(crate) async fn listen(
+        &self,
+        channel: &str,
+        told: impl Fn(&str) + Send + 'static,
+    ) -> Result<(), Error> {
+        let (client, mut connection) = self.config.connect(self.tls.0.clone()).await?;
+        let driving = tokio::spawn(async move {
+            while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
+                if let AsyncMessage::Notification(note) = message? {
+                    told(note.payload());
+                }
+            }
+            Ok(())
+        });
+        client.batch_execute(&format!("LISTEN {channel}")).await?;
+        driving.await.unwrap_or(Ok(()))
     }
 }
 

@@ -40,6 +40,8 @@ pub(crate) enum Check {
 pub(crate) struct Settings {
     pub(crate) config: Config,
     pub(crate) schema: String,
+    /// Whether a pooler in transaction mode is in between.
+    pub(crate) is_pooled: bool,
     pub(crate) check: Check,
     /// The URL without the password.
     pub(crate) name: String,
@@ -89,7 +91,7 @@ impl Settings {
             _ => Check::Nothing,
         };
         let name = name(&config, &schema);
-        Ok(Self { config, schema, check, name })
+        Ok(Self { config, schema, is_pooled, check, name })
     }
 }
 

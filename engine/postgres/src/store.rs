@@ -106,17 +106,19 @@ impl PostgresStore {
         Err(StoreError::Failed(format!("{}: it is not open for writing", self.name())))
     }
 
-    /// The process that has the store for itself, in the words of [`StoreError::InUse`]; nothing if
-    /// none has it.
+    /// The process that has the store for itself, or a node that shares it, in the words of
+    /// [`StoreError::InUse`]; nothing if none has it.
     ///
     /// # Errors
     ///
     /// The database cannot be used.
     pub fn holder(&self) -> Result<Option<String>, StoreError> {
         let mut session = Session::new(Arc::clone(&self.shared));
-        let sql = "SELECT said FROM tw.holder WHERE ends > clock_timestamp()";
+        let sql = "SELECT coalesce(
+            (SELECT said FROM tw.holder WHERE ends > clock_timestamp()), tw.node_1())";
         let rows = session.read(sql, &[])?;
-        rows.first().map(|row| cell::string(row, 0)).transpose()
+        let said: Option<String> = rows.first().map_or(Ok(None), |row| cell::cell(row, 0))?;
+        Ok(said.map(cell::plain))
     }
 
     /// Looks at the store without opening it for writing.

@@ -22,6 +22,14 @@ BEGIN
     END LOOP;
 END $$;
 
+-- A node that is alive, with how it is reached; null if none has said it.
+CREATE FUNCTION tw.node_1() RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT 'node ' || x.name || ' serving ' || (g ->> 1)
+        FROM tw.leases l JOIN tw.worlds x ON x.number = l.world,
+            json_array_elements(x.meta::json -> 'given') g
+        WHERE l.ends > clock_timestamp() AND g ->> 0 = 'address' ORDER BY l.ends DESC LIMIT 1;
+$$;
+
 -- Opens a writer. The ones before it are refused from now on if it is alone.
 CREATE FUNCTION tw.open_1(
     alone boolean, own uuid, own_said text, lease_us bigint, OUT number bigint, OUT last bigint
@@ -36,7 +44,8 @@ BEGIN
     END IF;
     IF alone THEN
         IF EXISTS (SELECT FROM tw.leases l WHERE l.ends > now_at) THEN
-            RAISE EXCEPTION 'in use' USING ERRCODE = 'TW005', DETAIL = 'nodes that share it',
+            RAISE EXCEPTION 'in use' USING ERRCODE = 'TW005',
+                DETAIL = coalesce(tw.node_1(), 'nodes that share it'),
                 HINT = (SELECT max(l.ends)::text FROM tw.leases l);
         END IF;
         INSERT INTO tw.holder AS x (instance, said, ends)
@@ -454,8 +463,10 @@ BEGIN
 END $$;
 
 -- Renews leases by the clock of the database. A registered world without a lease gets one.
-CREATE FUNCTION tw.beat_1(b_world bigint[], lease_us bigint, OUT version bigint, OUT lapsed bigint[])
-LANGUAGE plpgsql AS $$
+CREATE FUNCTION tw.beat_1(
+    b_world bigint[], lease_us bigint,
+    OUT version bigint, OUT leased bigint[], OUT left_us bigint[]
+) LANGUAGE plpgsql AS $$
 DECLARE
     now_at timestamptz := clock_timestamp();
 BEGIN
@@ -467,9 +478,28 @@ BEGIN
         ON CONFLICT (world) DO UPDATE SET ends = excluded.ends WHERE l.world = ANY (b_world);
     DELETE FROM tw.leases l WHERE NOT EXISTS (SELECT FROM tw.worlds x WHERE x.number = l.world);
     SELECT m.value INTO version FROM tw.meta m WHERE m.name = 'worlds';
-    SELECT coalesce(array_agg(l.world ORDER BY l.world), ARRAY[]::bigint[]) INTO lapsed
-        FROM tw.leases l WHERE l.ends <= now_at;
+    SELECT coalesce(array_agg(l.world ORDER BY l.world), ARRAY[]::bigint[]),
+            coalesce(array_agg(greatest(ceil(extract(epoch FROM l.ends - now_at) * 1e6), 0)::bigint
+                ORDER BY l.world), ARRAY[]::bigint[])
+        INTO leased, left_us FROM tw.leases l;
 END $$;
+
+-- Leaves rows for the worlds that are registered, with a hint for their nodes.
+CREATE FUNCTION tw.post_1(p_world bigint[], p_bytes bytea[], channel text) RETURNS void
+LANGUAGE sql AS $$
+    INSERT INTO tw.mail (world, bytes)
+        SELECT u.world, u.bytes FROM unnest(p_world, p_bytes) WITH ORDINALITY AS u (world, bytes, ord)
+        JOIN tw.worlds x ON x.number = u.world ORDER BY u.ord FOR KEY SHARE OF x;
+    SELECT pg_notify(channel, u.world::text) FROM (SELECT DISTINCT unnest(p_world) AS world) u;
+$$;
+
+-- The oldest rows of these worlds; those that were seen go.
+CREATE FUNCTION tw.mail_1(m_world bigint[], seen bigint[], most bigint)
+RETURNS TABLE (id bigint, world bigint, bytes bytea) LANGUAGE sql AS $$
+    DELETE FROM tw.mail x WHERE x.id = ANY (seen);
+    SELECT x.id, x.world, x.bytes FROM tw.mail x WHERE x.world = ANY (m_world)
+        ORDER BY x.id LIMIT most;
+$$;
 
 -- The version that was found if nothing was written. With is_dead only if the leases of all worlds
 -- that go are over.

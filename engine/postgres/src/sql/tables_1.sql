@@ -26,6 +26,14 @@ CREATE TABLE tw.worlds (
 -- Renewed once a quarter of a lease by each node: no commit of a plan reads or locks them.
 CREATE TABLE tw.leases (world bigint PRIMARY KEY, ends timestamptz NOT NULL) WITH (fillfactor = 10);
 
+-- Requests between nodes, and their answers: read by the node of their world, and gone with it.
+CREATE TABLE tw.mail (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    world bigint NOT NULL REFERENCES tw.worlds ON DELETE CASCADE,
+    bytes bytea NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX mail_world ON tw.mail (world, id);
+
 -- The process that has the store for itself, with how it can be reached.
 CREATE TABLE tw.holder (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),

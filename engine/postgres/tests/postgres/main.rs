@@ -5,6 +5,7 @@
 #[macro_use]
 mod suite;
 
+mod nodes;
 mod refusals;
 mod server;
 mod trouble;

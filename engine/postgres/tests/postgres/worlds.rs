@@ -1,6 +1,8 @@
 //! Worlds over PostgreSQL.
 
 use std::collections::HashMap;
+use std::io::Write as _;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
@@ -16,9 +18,9 @@ pub(crate) struct Sum {
     pub(crate) sum: u64,
 }
 
-/// How often each step has run, by its key.
+/// How often each step has run, by its key; in a file too if several processes run them.
 #[derive(Clone, Default)]
-pub(crate) struct Runs(pub(crate) Arc<Mutex<HashMap<String, u32>>>);
+pub(crate) struct Runs(pub(crate) Arc<Mutex<HashMap<String, u32>>>, pub(crate) Option<PathBuf>);
 
 impl Runs {
     /// Each step has run once.
@@ -29,7 +31,7 @@ impl Runs {
     }
 }
 
-struct Add(Runs);
+pub(crate) struct Add(pub(crate) Runs);
 
 impl Action for Add {
     const NAME: &'static str = "add";
@@ -41,7 +43,12 @@ impl Action for Add {
 impl RunAsync for Add {
     async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
         let mut runs = self.0 .0.lock().expect("no panic while it is locked");
-        *runs.entry(step.idempotency_key().to_string()).or_default() += 1;
+        let key = step.idempotency_key().to_string();
+        if let Some(file) = &self.0 .1 {
+            let file = std::fs::OpenOptions::new().append(true).create(true).open(file);
+            file?.write_all(format!("{key}\n").as_bytes())?;
+        }
+        *runs.entry(key).or_default() += 1;
         for number in &step.input {
             step.output.sum += number.get()?;
         }
