@@ -20,6 +20,7 @@ mod job;
 mod list;
 mod logs;
 mod many;
+mod node;
 mod orders;
 mod outside;
 mod paint;
@@ -103,6 +104,7 @@ enum Verb {
     Event(event::Arguments),
     Schedule(schedule::Arguments),
     Job(job::Arguments),
+    Node(node::Arguments),
     Backup(backup::Backup),
     Restore(backup::Restore),
     Export(backup::Export),
@@ -179,6 +181,7 @@ fn act(flags: &Flags, verb: &Verb) -> Result<(), Exit> {
         Verb::Event(arguments) => event::run(&settings, arguments),
         Verb::Schedule(arguments) => schedule::run(&settings, arguments),
         Verb::Job(arguments) => job::run(&settings, arguments),
+        Verb::Node(arguments) => node::run(&settings, arguments),
         Verb::Backup(arguments) => backup::backup(&settings, arguments),
         Verb::Restore(arguments) => backup::restore(&settings, arguments),
         Verb::Export(arguments) => backup::export(&settings, arguments),

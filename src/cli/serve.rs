@@ -4,7 +4,9 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use turnwheel::engine::{BuildError, Queue, Retention, StoreError, World};
+use turnwheel::engine::{
+    BuildError, Queue, Retention, SharedStore, StoreError, World, WorldBuilder,
+};
 use turnwheel::flow::{Flows, WithFlows};
 use turnwheel::http::serve::{start_log, start_log_and_traces, Listen, LogFormat, Server};
 use turnwheel::http::{Access, Options, Role, Token};
@@ -16,6 +18,7 @@ use super::any_store::AnyStore;
 use super::descriptors;
 use super::exit::Exit;
 use super::job;
+use super::node;
 use super::outside::host_io;
 use super::place::Place;
 use super::settings::{self, Origin, Settings};
@@ -46,6 +49,7 @@ after kill -9.
 Examples:
   turnwheel serve --store wheel.db
   turnwheel serve --store postgres://turnwheel@db.example/plans
+  turnwheel serve --store postgres://turnwheel@db.example/plans --node one --label region=eu
   turnwheel serve --store /var/lib/turnwheel/wheel.db --log-format json
   turnwheel serve --store wheel.db --listen 0.0.0.0:7070 --tokens tokens.txt \\
       --tls-certificates chain.pem --tls-key key.pem
@@ -59,6 +63,23 @@ pub(crate) struct Arguments {
     /// Address to listen on; port 0 takes a free one [default: 127.0.0.1:7070].
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     listen: Option<SocketAddr>,
+
+    /// Name of this process among those that share a store on PostgreSQL; alone if nothing is said.
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
+
+    /// Label of the node, such as region=eu; can be said several times.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = node::label)]
+    label: Vec<String>,
+
+    /// Time for which a node may be silent before others have its plans; the same for all of them
+    /// [default: 3s].
+    #[arg(long, value_name = "TIME", value_parser = length)]
+    lease: Option<String>,
+
+    /// URL under which others reach this node, if it is not the one that it listens on.
+    #[arg(long, value_name = "URL")]
+    address: Option<String>,
 
     /// File of tokens; requests need one of them.
     #[arg(long, value_name = "FILE")]
@@ -124,6 +145,10 @@ impl Arguments {
         let mut settings = settings.clone();
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
         settings.take("serve.listen", self.listen.map(|address| address.to_string()));
+        settings.take("serve.node", self.node.clone());
+        settings.take("serve.labels", Some(self.label.join(",")).filter(|all| !all.is_empty()));
+        settings.take("serve.lease", self.lease.clone());
+        settings.take("serve.address", self.address.clone());
         settings.take("serve.tokens", path(&self.tokens));
         settings.take("serve.tls-certificates", path(&self.tls_certificates));
         settings.take("serve.tls-key", path(&self.tls_key));
@@ -209,16 +234,10 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         Some(retention) => builder.keep(retention),
         None => builder,
     };
-    let world = builder.build(store.clone()).map_err(|error| {
-        let is_in_use = matches!(error, BuildError::Store(StoreError::InUse { .. }));
-        let refused = Place::of(settings).refused(error);
-        if is_in_use {
-            return refused.advice("stop what uses the store, or take another file with --store");
-        }
-        refused
-    })?;
+    let (world, shared) = enter(builder, &store, settings)?;
     workers.attach(&world);
-    let (jobs, group) = job::open(settings, &world, &executors, false)?;
+    // Each node would launch all of them.
+    let (jobs, group) = job::open(settings, &world, &executors, shared.is_some())?;
     let options = options.workers(&workers).jobs(&jobs);
     runtime.block_on(note(&world));
     // As long as it serves.
@@ -226,9 +245,11 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         Ok(flows) if settings.flag("flows.life-cycle") => Some(flows.publish_life_cycle()),
         _ => None,
     };
-    let outcome = runtime.block_on(serve(&world, &store, options, listen));
+    let announced = Announced { store: &store, settings };
+    let outcome = runtime.block_on(serve(&world, announced, options, listen));
     jobs.end();
     let shut = world.shutdown_within(settings.length("serve.stop-within"));
+    let shut = shut.and_then(|()| shared.map_or(Ok(()), |shared| shared.close()));
     let _jobs_ended = group.shutdown();
     // Results of commands do not count now; they must not run beside the next attempt.
     let have_ended = io.end(COMMANDS);
@@ -247,6 +268,27 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         ));
     }
     Ok(())
+}
+
+/// Makes the world: alone, or as a node that shares its store.
+fn enter(
+    builder: WorldBuilder,
+    store: &AnyStore,
+    settings: &Settings,
+) -> Result<(World, Option<SharedStore>), Exit> {
+    if let Some(name) = settings.text("serve.node") {
+        let (world, shared) = node::join(builder, store, settings, name)?;
+        return Ok((world, Some(shared)));
+    }
+    let world = builder.build(store.clone()).map_err(|error| {
+        let is_in_use = matches!(error, BuildError::Store(StoreError::InUse { .. }));
+        let refused = Place::of(settings).refused(error);
+        if is_in_use {
+            return refused.advice("stop what uses the store, or take another file with --store");
+        }
+        refused
+    })?;
+    Ok((world, None))
 }
 
 /// The retention of plans, if the settings ask for it.
@@ -272,7 +314,7 @@ async fn note(world: &World) {
 
 async fn serve(
     world: &World,
-    store: &AnyStore,
+    announced: Announced<'_>,
     options: Options,
     listen: Listen,
 ) -> Result<bool, Exit> {
@@ -281,12 +323,29 @@ async fn serve(
         .map_err(|error| wrong(&error, "give another address with --listen, or --tokens"))?;
     let stop = stop_signal().map_err(|error| failed(&error, "signals cannot be listened for"))?;
     // Other verbs find the server by it.
-    store.announce(&server.url())?;
+    announced.at(world, &server.url()).await?;
     announce(&server.url())?;
-    tracing::info!(address = %server.address(), ?store, "listening");
+    tracing::info!(address = %server.address(), store = ?announced.store, "listening");
     let stopped = server.run(stop).await;
     tracing::info!(is_drained = stopped.is_drained, "stopped");
     Ok(stopped.is_drained)
+}
+
+/// Where the address of a server is written down.
+#[derive(Clone, Copy)]
+struct Announced<'a> {
+    store: &'a AnyStore,
+    settings: &'a Settings,
+}
+
+impl Announced<'_> {
+    async fn at(self, world: &World, url: &str) -> Result<(), Exit> {
+        let url = self.settings.text("serve.address").unwrap_or(url);
+        match self.settings.text("serve.node") {
+            Some(_) => Ok(world.describe("address", url).await?),
+            None => Ok(self.store.announce(url)?),
+        }
+    }
 }
 
 /// The first line of standard output, which scripts wait for.

@@ -13,6 +13,15 @@ impl Client {
         self.get("/world")
     }
 
+    /// The processes that have the store, the oldest first.
+    ///
+    /// # Errors
+    ///
+    /// The server does not answer, or refuses.
+    pub fn nodes(&self) -> Result<api::Nodes, ClientError> {
+        self.get("/nodes")
+    }
+
     /// The queues, the default one first.
     ///
     /// # Errors

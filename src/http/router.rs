@@ -108,6 +108,7 @@ fn version_one() -> OpenApiRouter<Api> {
         .routes(routes!(runtime::types))
         .routes(routes!(runtime::entity))
         .routes(routes!(world::get))
+        .routes(routes!(world::nodes))
 }
 
 fn all() -> (OpenApiRouter<Api>, OpenApiRouter<Api>) {

@@ -313,6 +313,7 @@ fn the_client_has_every_operation_of_the_api() {
         client.complete(&task, &json!(1)).is_err(),
         client.fail(&task, &fail).is_err(),
         client.events(&[]).is_err(),
+        client.nodes().is_err(),
     ];
     assert!(asked.iter().all(|failed| *failed), "{asked:?}");
     let asked = notes.0.lock().expect("no panic").clone();

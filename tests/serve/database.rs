@@ -1,9 +1,10 @@
 //! `turnwheel serve` on PostgreSQL. `cargo test` alone needs no database: these tests run only when they
 //! are asked for, by `.ci/run postgres`.
 
+use serde_json::{json, Value};
 use turnwheel_postgres::LocalServer;
 
-use crate::serve_common::Place;
+use crate::serve_common::{Place, Serve};
 
 /// Asks for these tests.
 const ASKED: &str = "TURNWHEEL_TEST_POSTGRES";
@@ -58,6 +59,62 @@ fn server_on_postgresql_is_found_by_commands_and_goes_on_after_kill_nine() {
     assert_eq!(state(&cancelled), ("stopped".into(), "cancelled".into()));
     let no_file = refusal(&place, &["backup", "copy.db", "--store", &url], 1);
     assert!(no_file.contains("is no file") && no_file.contains("pg_dump"), "{no_file}");
+}
+
+#[test]
+fn nodes_share_a_store_and_one_goes_on_with_the_plans_of_a_killed_one() {
+    if !is_asked() {
+        return;
+    }
+    let database = LocalServer::start(&[]).unwrap_or_else(|error| panic!("{error}"));
+    let url = format!("{}?schema=shared", database.url("postgres"));
+    let place = Place::new();
+    let serve = |name: &str| {
+        let label = format!("zone={name}");
+        place.serve(&["--store", &url, "--node", name, "--label", &label])
+    };
+    let (one, two) = (serve("one"), serve("two"));
+    let plans: Vec<String> = (0..4).map(|number| one.begin(&format!("p{number}"))).collect();
+    // Any node serves all plans; commands find one of them.
+    let (state, node) = (
+        |plan: &str, at: &Serve| at.get(&format!("/api/v1/plans/{plan}")).ok()["state"].clone(),
+        |listed: &Value, name: &str| {
+            let nodes = listed["nodes"].as_array().expect("a list").clone();
+            nodes.into_iter().find(|node| node["name"] == name)
+        },
+    );
+    for plan in &plans {
+        assert_eq!((state(plan, &one), state(plan, &two)), ("running".into(), "running".into()));
+    }
+    place.ok(&["cancel", &plans[0], "--store", &url]);
+    let listed = place.json(&["node", "list", "--json", "--store", &url]);
+    assert_eq!(listed["nodes"].as_array().expect("a list").len(), 2, "{listed}");
+    let row = node(&listed, "one").expect("it is there");
+    assert_eq!((&row["address"], &row["labels"]["zone"]), (&json!(one.url), &json!("one")));
+    assert_eq!(row["version"], env!("CARGO_PKG_VERSION"));
+    assert!(row["lease_left_ms"].as_u64().is_some_and(|left_ms| left_ms <= 3_000), "{row}");
+    let shown = place.ok(&["node", "list", "--store", &url]);
+    assert!(shown.contains("zone=two") && shown.contains("alive"), "{shown}");
+    assert_eq!(two.get("/api/v1/nodes").ok()["nodes"].as_array().expect("a list").len(), 2);
+    let taken = ["serve", "--listen", "127.0.0.1:0", "--store", &url, "--node", "one"];
+    let taken = refusal(&place, &taken, 1);
+    assert!(taken.contains("the name «one» is that of a node that is alive"), "{taken}");
+    let alone = ["serve", "--listen", "127.0.0.1:0", "--store", &url];
+    let alone = refusal(&place, &alone, 4);
+    assert!(alone.contains("in use by node "), "{alone}");
+
+    one.killed();
+    while node(&two.get("/api/v1/nodes").ok(), "one").is_some() {
+        std::thread::yield_now();
+    }
+    for plan in &plans[1..] {
+        assert_eq!(state(plan, &two), "running");
+        place.ok(&["cancel", plan, "--store", &url]);
+        assert_eq!(state(plan, &two), "stopped");
+    }
+    two.stopped();
+    let listed = place.json(&["node", "list", "--json", "--store", &url]);
+    assert_eq!(listed["nodes"], json!([]), "it has left in order");
 }
 
 #[test]

@@ -198,6 +198,25 @@ pub(crate) const KEYS: &[Key] = &[
         "127.0.0.1:7070",
         "where serve listens; port 0 takes a free one",
     ),
+    key(
+        "serve.node",
+        Kind::Text,
+        "",
+        "the name of this process among those that share a store on PostgreSQL; alone if nothing is said",
+    ),
+    key("serve.labels", Kind::Text, "", "labels of the node, such as region=eu,zone=a"),
+    key(
+        "serve.lease",
+        Kind::Length,
+        "3s",
+        "how long a node may be silent before others have its plans; the same for all of them",
+    ),
+    key(
+        "serve.address",
+        Kind::Text,
+        "",
+        "the URL under which others reach this node, if it is not the one that it listens on",
+    ),
     key("serve.tokens", Kind::Path, "", "a file of tokens; requests to the server need one of them"),
     key(
         "serve.token",

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::Json as Answer;
 use turnwheel_engine::KeepingView;
 
-use crate::api::{IncidentInfo, RetentionInfo, WorldInfo};
+use crate::api::{IncidentInfo, NodeInfo, Nodes, RetentionInfo, WorldInfo};
 use crate::http::problem::Problem;
 use crate::http::show;
 use crate::http::state::Api;
@@ -35,6 +35,19 @@ pub(in crate::http) async fn get(State(api): State<Api>) -> Result<Answer<WorldI
         incidents: incidents.into_iter().map(info).collect(),
         retention: world.keeping().map(retention),
     }))
+}
+
+/// The processes that have the store: the nodes, or this one alone
+#[utoipa::path(
+    get, path = "/nodes", tag = "world", operation_id = "listNodes",
+    responses((status = 200, description = "The nodes, the oldest first", body = Nodes)),
+)]
+pub(in crate::http) async fn nodes(State(api): State<Api>) -> Result<Answer<Nodes>, Problem> {
+    let world = api.world();
+    let left = world.leases().await?;
+    // One process that has the store for itself has no lease here.
+    let left = Some(left).filter(|left| !left.is_empty());
+    Ok(Answer(Nodes { nodes: NodeInfo::all(&world.worlds(), left.as_deref()) }))
 }
 
 fn retention(keeping: KeepingView) -> RetentionInfo {
