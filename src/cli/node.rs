@@ -4,7 +4,7 @@ use turnwheel::api::NodeInfo;
 use turnwheel::engine::limits::NODE_LEASE;
 use turnwheel::engine::store::Store as _;
 #[cfg(feature = "server")]
-use turnwheel::engine::{SharedStore, World, WorldBuilder};
+use turnwheel::engine::{BuildError, SharedStore, StoreError, World, WorldBuilder};
 
 #[cfg(feature = "server")]
 use super::any_store::AnyStore;
@@ -96,7 +96,7 @@ pub(crate) fn label(text: &str) -> Result<String, String> {
 
 /// Makes the world of a node: it shares the store with others.
 #[cfg(feature = "server")]
-pub(crate) fn join(
+fn join(
     builder: WorldBuilder,
     store: &AnyStore,
     settings: &Settings,
@@ -122,6 +122,47 @@ pub(crate) fn join(
             let refused = refused(error);
             let _ended = shared.close();
             Err(refused.advice("turnwheel node list shows the nodes of the store"))
+        }
+    }
+}
+
+/// Makes the world: alone, or as a node that shares its store.
+#[cfg(feature = "server")]
+pub(crate) fn enter(
+    builder: WorldBuilder,
+    store: &AnyStore,
+    settings: &Settings,
+) -> Result<(World, Option<SharedStore>), Exit> {
+    if let Some(name) = settings.text("serve.node") {
+        let (world, shared) = join(builder, store, settings, name)?;
+        return Ok((world, Some(shared)));
+    }
+    let world = builder.build(store.clone()).map_err(|error| {
+        let is_in_use = matches!(error, BuildError::Store(StoreError::InUse { .. }));
+        let refused = Place::of(settings).refused(error);
+        if is_in_use {
+            return refused.advice("stop what uses the store, or take another file with --store");
+        }
+        refused
+    })?;
+    Ok((world, None))
+}
+
+/// Where the address of a server is written down.
+#[cfg(feature = "server")]
+#[derive(Clone, Copy)]
+pub(crate) struct Announced<'a> {
+    pub(crate) store: &'a AnyStore,
+    pub(crate) settings: &'a Settings,
+}
+
+#[cfg(feature = "server")]
+impl Announced<'_> {
+    pub(crate) async fn at(self, world: &World, url: &str) -> Result<(), Exit> {
+        let url = self.settings.text("serve.address").unwrap_or(url);
+        match self.settings.text("serve.node") {
+            Some(_) => Ok(world.describe("address", url).await?),
+            None => Ok(self.store.announce(url)?),
         }
     }
 }

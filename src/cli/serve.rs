@@ -4,9 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use turnwheel::engine::{
-    BuildError, Queue, Retention, SharedStore, StoreError, World, WorldBuilder,
-};
+use turnwheel::engine::{Queue, Retention, World};
 use turnwheel::flow::{Flows, WithFlows};
 use turnwheel::http::serve::{start_log, start_log_and_traces, Listen, LogFormat, Server};
 use turnwheel::http::{Access, Options, Role, Token};
@@ -14,7 +12,6 @@ use turnwheel::incident;
 use turnwheel::jobs::WithJobs;
 use turnwheel::work::{WithWorkers, Workers};
 
-use super::any_store::AnyStore;
 use super::descriptors;
 use super::exit::Exit;
 use super::job;
@@ -234,7 +231,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         Some(retention) => builder.keep(retention),
         None => builder,
     };
-    let (world, shared) = enter(builder, &store, settings)?;
+    let (world, shared) = node::enter(builder, &store, settings)?;
     workers.attach(&world);
     // Each node would launch all of them.
     let (jobs, group) = job::open(settings, &world, &executors, shared.is_some())?;
@@ -245,7 +242,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         Ok(flows) if settings.flag("flows.life-cycle") => Some(flows.publish_life_cycle()),
         _ => None,
     };
-    let announced = Announced { store: &store, settings };
+    let announced = node::Announced { store: &store, settings };
     let outcome = runtime.block_on(serve(&world, announced, options, listen));
     jobs.end();
     let shut = world.shutdown_within(settings.length("serve.stop-within"));
@@ -268,27 +265,6 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         ));
     }
     Ok(())
-}
-
-/// Makes the world: alone, or as a node that shares its store.
-fn enter(
-    builder: WorldBuilder,
-    store: &AnyStore,
-    settings: &Settings,
-) -> Result<(World, Option<SharedStore>), Exit> {
-    if let Some(name) = settings.text("serve.node") {
-        let (world, shared) = node::join(builder, store, settings, name)?;
-        return Ok((world, Some(shared)));
-    }
-    let world = builder.build(store.clone()).map_err(|error| {
-        let is_in_use = matches!(error, BuildError::Store(StoreError::InUse { .. }));
-        let refused = Place::of(settings).refused(error);
-        if is_in_use {
-            return refused.advice("stop what uses the store, or take another file with --store");
-        }
-        refused
-    })?;
-    Ok((world, None))
 }
 
 /// The retention of plans, if the settings ask for it.
@@ -314,7 +290,7 @@ async fn note(world: &World) {
 
 async fn serve(
     world: &World,
-    announced: Announced<'_>,
+    announced: node::Announced<'_>,
     options: Options,
     listen: Listen,
 ) -> Result<bool, Exit> {
@@ -329,23 +305,6 @@ async fn serve(
     let stopped = server.run(stop).await;
     tracing::info!(is_drained = stopped.is_drained, "stopped");
     Ok(stopped.is_drained)
-}
-
-/// Where the address of a server is written down.
-#[derive(Clone, Copy)]
-struct Announced<'a> {
-    store: &'a AnyStore,
-    settings: &'a Settings,
-}
-
-impl Announced<'_> {
-    async fn at(self, world: &World, url: &str) -> Result<(), Exit> {
-        let url = self.settings.text("serve.address").unwrap_or(url);
-        match self.settings.text("serve.node") {
-            Some(_) => Ok(world.describe("address", url).await?),
-            None => Ok(self.store.announce(url)?),
-        }
-    }
 }
 
 /// The first line of standard output, which scripts wait for.
