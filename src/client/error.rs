@@ -35,6 +35,18 @@ pub enum ClientError {
 }
 
 impl ClientError {
+    /// Whether the same request can work later: there was no answer, the server has too many
+    /// requests, or it is in trouble. A lease that was not answered may have been given all the same.
+    pub fn is_retryable(&self) -> bool {
+        let status = match self {
+            Self::Lost { .. } => return true,
+            Self::Refused(problem) => problem.status,
+            Self::Foreign { status, .. } => *status,
+            Self::Unwritable(_) | Self::Unreadable(_) => return false,
+        };
+        matches!(status, 408 | 429 | 500 | 502..=504 | 507)
+    }
+
     /// The code of the problem, if the server has refused the request; see `docs/errors.md`.
     pub fn code(&self) -> Option<&str> {
         match self {

@@ -69,10 +69,13 @@ fn check(page: &str, tested: bool) -> Vec<Fault> {
     };
     let mut place = Place::new(&cargo::root());
     let is_asking = |block: &Block| shell::is_shell(block) && block.text.contains("curl ");
-    let is_without = blocks.iter().any(is_asking) && !shell::has_curl();
+    let mut is_without = blocks.iter().any(is_asking) && !shell::has("curl");
+    let is_python = |block: &Block| shell::is_shell(block) && block.text.contains("python3 ");
+    is_without |= blocks.iter().any(is_python) && !shell::has("python3");
     if is_without {
         eprintln!(
-            "there is no curl on this host: the shell blocks of a page that uses it are not run"
+            "LEFT OUT: there is no curl or no python3 on this host, so the shell blocks of a page \
+             that uses it are not run"
         );
     }
     let run = blocks.iter().filter(|block| !is_without || !shell::is_shell(block));

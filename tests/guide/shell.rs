@@ -21,9 +21,9 @@ pub(crate) fn is_shell(block: &Block) -> bool {
     matches!(block.language.as_str(), "sh" | "console")
 }
 
-/// Whether this host has what pages ask servers with.
-pub(crate) fn has_curl() -> bool {
-    let found = std::process::Command::new("curl").arg("--version").output();
+/// Whether this host has a program that pages use.
+pub(crate) fn has(program: &str) -> bool {
+    let found = std::process::Command::new(program).arg("--version").output();
     found.is_ok_and(|output| output.status.success())
 }
 

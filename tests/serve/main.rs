@@ -15,3 +15,5 @@ mod restart;
 mod sinks;
 mod trouble;
 mod verbs;
+#[cfg(feature = "client")]
+mod workers;
