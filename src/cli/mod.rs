@@ -21,6 +21,8 @@ mod list;
 mod logs;
 mod many;
 mod node;
+#[cfg(feature = "server")]
+mod notify;
 mod orders;
 mod outside;
 mod paint;
@@ -33,6 +35,8 @@ mod schedule;
 mod serve;
 mod settings;
 mod show;
+#[cfg(feature = "server")]
+mod signals;
 mod span;
 mod stats;
 mod store;

@@ -16,9 +16,11 @@ use super::descriptors;
 use super::exit::Exit;
 use super::job;
 use super::node;
+use super::notify::Supervisor;
 use super::outside::host_io;
 use super::place::Place;
 use super::settings::{self, Origin, Settings};
+use super::signals;
 use super::span;
 use super::traces;
 
@@ -41,7 +43,7 @@ environment (turnwheel config print): --listen is serve.listen, or TURNWHEEL_LIS
 
 The first line on standard output says where it listens. SIGTERM and Ctrl-C stop it in order: new work is
 refused, requests under way are answered, the world is shut down. Plans go on at the next start, also
-after kill -9.
+after kill -9. SIGHUP reads tokens and certificates again. systemd is told when it is ready (Type=notify).
 
 Examples:
   turnwheel serve --store wheel.db
@@ -297,12 +299,24 @@ async fn serve(
     let server = Server::bind(world, options, listen)
         .await
         .map_err(|error| wrong(&error, "give another address with --listen, or --tokens"))?;
-    let stop = stop_signal().map_err(|error| failed(&error, "signals cannot be listened for"))?;
+    let stop = signals::stop().map_err(|error| failed(&error, "signals cannot be listened for"))?;
     // Other verbs find the server by it.
     announced.at(world, &server.url()).await?;
     announce(&server.url())?;
     tracing::info!(address = %server.address(), store = ?announced.store, "listening");
-    let stopped = server.run(stop).await;
+    let supervisor = Supervisor::of_environment();
+    let reload = signals::reload(announced.settings, server.reloader(), &supervisor)
+        .map_err(|error| failed(&error, "signals cannot be listened for"))?;
+    supervisor.ready();
+    let running = server.run(async {
+        stop.await;
+        supervisor.stopping();
+    });
+    let stopped = tokio::select! {
+        stopped = running => stopped,
+        never = supervisor.live() => match never {},
+        never = reload => match never {},
+    };
     tracing::info!(is_drained = stopped.is_drained, "stopped");
     Ok(stopped.is_drained)
 }
@@ -313,30 +327,6 @@ fn announce(url: &str) -> Result<(), Exit> {
     let mut output = std::io::stdout().lock();
     let written = writeln!(output, "listening on {url}").and_then(|()| output.flush());
     written.map_err(|error| failed(&error, "standard output is closed"))
-}
-
-/// Ends at a stop signal.
-fn stop_signal() -> std::io::Result<impl std::future::Future<Output = ()>> {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{signal, SignalKind};
-        // With a limit on the size of files (LimitFSIZE, ulimit -f) the store shall be full and the
-        // process live on. Once a handler is registered the signal does not kill, read or not.
-        let _too_large = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        Ok(async move {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-        })
-    }
-    #[cfg(not(unix))]
-    Ok(async {
-        // Without a handler there is no orderly stop, but durable data is safe.
-        let _ = tokio::signal::ctrl_c().await;
-    })
 }
 
 fn listen(settings: &Settings) -> Result<Listen, Exit> {
@@ -436,7 +426,8 @@ fn is_guarded(settings: &Settings) -> bool {
     ["serve.tokens", "serve.token"].iter().any(|name| settings.text(name).is_some())
 }
 
-fn options(settings: &Settings) -> Result<Options, Exit> {
+/// The tokens that the settings name, as they are now.
+pub(super) fn access(settings: &Settings) -> Result<Access, Exit> {
     let mut tokens = match settings.text("serve.tokens") {
         Some(file) => read_tokens(Path::new(file))
             .map_err(|exit| Exit::usage(format!("serve: {}", exit.message)).advice(exit.advice))?,
@@ -445,8 +436,11 @@ fn options(settings: &Settings) -> Result<Options, Exit> {
     if let Some(secret) = settings.text("serve.token") {
         tokens.push(Token::new("operator", Role::Operate, secret));
     }
-    let access = if tokens.is_empty() { Access::Loopback } else { Access::Tokens(tokens) };
-    let mut options = Options::new(access);
+    Ok(if tokens.is_empty() { Access::Loopback } else { Access::Tokens(tokens) })
+}
+
+fn options(settings: &Settings) -> Result<Options, Exit> {
+    let mut options = Options::new(access(settings)?);
     if settings.text("serve.rate").is_some() {
         let rate = settings.count("serve.rate");
         options = options.rate(rate, rate.saturating_mul(2));

@@ -117,7 +117,7 @@ pub(super) async fn guard(State(api): State<Api>, mut request: Request, next: Ne
         }
     }
     // Without tokens the name is what the request says: another one must not be another bucket.
-    let rated = match &api.options().access {
+    let rated = match &*api.access() {
         Access::Loopback => "local",
         Access::Host | Access::Tokens(_) => &*principal.name,
     };
@@ -151,7 +151,7 @@ pub(super) fn without_prompt(problem: Problem) -> Response {
 }
 
 pub(super) fn admit(api: &Api, request: &Request) -> Result<Principal, Problem> {
-    match &api.options().access {
+    match &*api.access() {
         Access::Host => {
             let known = request.extensions().get::<Principal>().cloned();
             Ok(known.unwrap_or_else(|| Principal::new("anonymous", Role::Operate)))
@@ -198,7 +198,7 @@ fn known(tokens: &[Token], headers: &HeaderMap) -> Result<Principal, Problem> {
 
 /// The principal of a token with which a browser signs in.
 pub(super) fn of_token(api: &Api, secret: &str) -> Result<Principal, Problem> {
-    let found = match &api.options().access {
+    let found = match &*api.access() {
         Access::Tokens(tokens) => find(tokens, None, secret),
         Access::Host | Access::Loopback => None,
     };

@@ -81,6 +81,11 @@ impl Sessions {
         session.map(|session| session.principal.clone())
     }
 
+    /// Ends all sessions.
+    pub(super) fn end_all(&self) {
+        self.known.lock().clear();
+    }
+
     /// Ends the session of a request; the value that takes its cookie away.
     pub(super) fn end(&self, headers: &HeaderMap, is_tls: bool) -> Result<HeaderValue, Problem> {
         if let Some(id) = id_of(headers) {

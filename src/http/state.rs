@@ -4,9 +4,11 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
+use parking_lot::RwLock;
 use tokio::sync::watch;
 use turnwheel_engine::World;
 
+use super::access::Access;
 use super::code::Code;
 use super::figures::Figures;
 use super::health::Prober;
@@ -22,6 +24,8 @@ pub(super) struct Api(Arc<Shared>);
 struct Shared {
     world: World,
     options: Options,
+    /// The rule in force: that of the options, until it is replaced.
+    access: RwLock<Arc<Access>>,
     rates: Rates,
     sessions: Sessions,
     figures: Figures,
@@ -44,6 +48,7 @@ impl Api {
             figures: Figures::new(&world),
             prober,
             is_stopping: watch::Sender::new(false),
+            access: RwLock::new(Arc::new(options.access.clone())),
             world,
             options,
         }))
@@ -55,6 +60,16 @@ impl Api {
 
     pub(super) fn options(&self) -> &Options {
         &self.0.options
+    }
+
+    pub(super) fn access(&self) -> Arc<Access> {
+        Arc::clone(&self.0.access.read())
+    }
+
+    /// Sessions end, because their tokens may be gone.
+    pub(super) fn replace_access(&self, access: Access) {
+        *self.0.access.write() = Arc::new(access);
+        self.0.sessions.end_all();
     }
 
     pub(super) fn rates(&self) -> &Rates {

@@ -81,6 +81,13 @@ fn cargo(words: &[&str]) -> Result<(), String> {
             has_feature(&folder, feature)?;
         }
     }
+    if let Some(profile) = value(&["--profile"]) {
+        let manifest = std::fs::read_to_string(root().join("Cargo.toml"));
+        let section = format!("\n[profile.{profile}]\n");
+        if !manifest.is_ok_and(|text| text.contains(&section)) {
+            return Err(format!("there is no profile «{profile}»"));
+        }
+    }
     match package {
         "turnwheel-bench" if verb == "run" => bench(others),
         _ => Ok(()),

@@ -208,7 +208,7 @@ fn nginx(block: &Block, place: &mut Place) -> Result<(), String> {
 }
 
 /// A command line of the binary is one that it takes: `--help` behind the rest is reached only then.
-fn arguments(place: &Place, line: &str) -> Result<(), String> {
+pub(crate) fn arguments(place: &Place, line: &str) -> Result<(), String> {
     let mut words = line.split_whitespace();
     let program = words.next().unwrap_or_default().trim_start_matches(['-', '+', '!', '@']);
     if program.rsplit('/').next() != Some("turnwheel") {
@@ -218,7 +218,7 @@ fn arguments(place: &Place, line: &str) -> Result<(), String> {
     binary(place, &words, &[])
 }
 
-fn settings(place: &Place, environment: &[(&str, &str)]) -> Result<(), String> {
+pub(crate) fn settings(place: &Place, environment: &[(&str, &str)]) -> Result<(), String> {
     binary(place, &["config", "check"], environment)
 }
 

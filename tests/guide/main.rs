@@ -24,6 +24,7 @@ mod cargo;
 mod checker;
 mod files;
 mod links;
+mod packaging;
 mod place;
 mod shell;
 mod verbs;

@@ -65,7 +65,10 @@ impl Place {
         }
         fs::create_dir_all(at("host/var/backups")).expect("a folder can be made");
         symlink(env!("CARGO_BIN_EXE_turnwheel"), at("bin/turnwheel")).expect("a link can be made");
-        symlink(root.join("examples"), at("work/examples")).expect("a link can be made");
+        for folder in ["examples", "packaging"] {
+            let link = at("work").join(folder);
+            symlink(root.join(folder), link).expect("a link can be made");
+        }
         place.stand_in("sudo", "exec \"$@\"");
         // `cargo run … -- ARGUMENTS` runs the binary that cargo has built for this test; what else
         // cargo is asked for is looked at before (`cargo.rs`) and not done.

@@ -51,6 +51,40 @@ fn requests_are_answered_over_tls_and_not_without() {
 }
 
 #[test]
+fn new_connections_get_new_certificates_after_a_reload() {
+    let (files, other) = (Files::make(), Files::make());
+    let world = world(MemoryStore::new());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let listen = Listen::at("127.0.0.1:0".parse().unwrap());
+    let listen = listen.tls(files.path("chain.pem"), files.path("key.pem"));
+    let bound = Server::bind(&world, Options::new(Access::Loopback), listen);
+    let server = runtime.block_on(bound).unwrap();
+    let (reloader, url) =
+        (server.reloader(), format!("https://localhost:{}/health", server.address().port()));
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = runtime.spawn(server.run(async { drop(stopped.await) }));
+    // A new agent has no connection yet.
+    let knows = |root: &str| {
+        let root = ureq::tls::Certificate::from_pem(root.as_bytes()).unwrap();
+        let roots = ureq::tls::RootCerts::Specific(Arc::new(vec![root]));
+        let tls = ureq::tls::TlsConfig::builder().root_certs(roots).build();
+        let agent: ureq::Agent = ureq::Agent::config_builder().tls_config(tls).build().into();
+        agent.get(&url).call().is_ok()
+    };
+    assert!(knows(&files.root) && !knows(&other.root));
+    std::fs::copy(other.path("chain.pem"), files.path("chain.pem")).unwrap();
+    // The key of another certificate: nothing is changed.
+    assert!(reloader.reload(Access::Loopback).is_err());
+    assert!(knows(&files.root) && !knows(&other.root));
+    std::fs::copy(other.path("key.pem"), files.path("key.pem")).unwrap();
+    reloader.reload(Access::Loopback).unwrap();
+    assert!(!knows(&files.root) && knows(&other.root));
+    drop(stop);
+    assert!(runtime.block_on(running).unwrap().is_drained);
+    world.shutdown().unwrap();
+}
+
+#[test]
 fn files_that_are_no_certificate_or_key_are_named() {
     let files = Files::make();
     let world = world(MemoryStore::new());

@@ -13,6 +13,7 @@ mod job_requests;
 mod jobs;
 mod restart;
 mod sinks;
+mod supervised;
 mod trouble;
 mod verbs;
 #[cfg(feature = "client")]

@@ -17,6 +17,7 @@ mod idle;
 mod log;
 mod patient;
 mod protocol;
+mod reload;
 #[cfg(feature = "tls")]
 mod tls;
 
@@ -51,6 +52,7 @@ pub use log::start_log_and_traces;
 pub use log::{start_log, LogError, LogFormat};
 use patient::Patient;
 use protocol::{Begun, Protocol};
+pub use reload::Reloader;
 
 use super::access::Access;
 use super::limits::{
@@ -170,7 +172,7 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     #[cfg(feature = "tls")]
-    tls: Option<tokio_rustls::TlsAcceptor>,
+    tls: Option<reload::Tls>,
     listen: Listen,
 }
 
@@ -189,12 +191,9 @@ impl Server {
     /// without a token.
     pub async fn bind(world: &World, options: Options, listen: Listen) -> Result<Self, ServeError> {
         let address = listen.address;
-        let needs_token = matches!(&options.access, Access::Tokens(tokens) if !tokens.is_empty());
-        if !address.ip().is_loopback() && !needs_token {
-            return Err(ServeError::Open { address });
-        }
+        check_access(address, &options.access)?;
         #[cfg(feature = "tls")]
-        let tls = listen.tls.as_ref().map(|(chain, key)| tls::acceptor(chain, key)).transpose()?;
+        let tls = listen.tls.as_ref().map(reload::Tls::read).transpose()?;
         #[cfg(not(feature = "tls"))]
         if let Some((file, _)) = &listen.tls {
             let problem = "this program was built without the feature `tls`".to_owned();
@@ -289,7 +288,7 @@ struct Host {
     router: Router,
     limits: Limits,
     #[cfg(feature = "tls")]
-    tls: Option<tokio_rustls::TlsAcceptor>,
+    tls: Option<reload::Tls>,
 }
 
 impl Host {
@@ -318,7 +317,7 @@ impl Host {
         #[cfg(feature = "tls")]
         if let Some(tls) = self.tls {
             let limit = super::limits::HANDSHAKE_WITHIN;
-            match tokio::time::timeout(limit, tls.accept(stream)).await {
+            match tokio::time::timeout(limit, tls.acceptor().accept(stream)).await {
                 Ok(Ok(stream)) => {
                     let agreed = stream.get_ref().1.alpn_protocol();
                     let is_two = agreed == Some(tls::HTTP_TWO);
@@ -331,6 +330,15 @@ impl Host {
             return;
         }
         serve(stream, protocol, limits, router, under_way, watcher).await;
+    }
+}
+
+/// That only this machine can reach a server without tokens.
+fn check_access(address: SocketAddr, access: &Access) -> Result<(), ServeError> {
+    let needs_token = matches!(access, Access::Tokens(tokens) if !tokens.is_empty());
+    match address.ip().is_loopback() || needs_token {
+        true => Ok(()),
+        false => Err(ServeError::Open { address }),
     }
 }
 
