@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
-use super::{Activation, Entity, EntityContext, Fencing};
+use super::{Activation, Entity, EntityContext, Fencing, Ownership};
 
 /// A stored state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -183,17 +183,23 @@ impl<T: Serialize + DeserializeOwned + Default + Clone + Send + Sync> Stored<T> 
     ///
     /// # Errors
     ///
-    /// The type of the entity has no [`NAME`](Entity::NAME); the store fails, or its data under
-    /// this key cannot be decoded.
+    /// The type of the entity has no [`NAME`](Entity::NAME); another process has come to own the
+    /// key; the store fails, or its data under this key cannot be decoded.
     pub async fn load<E: Entity>(cx: &EntityContext<E>) -> Result<Self, StoreError> {
         if E::NAME.is_empty() {
             return Err(StoreError::Nameless { type_name: std::any::type_name::<E>() });
         }
+        let (key, Ownership { is_local, epoch }) = (cx.key_text(), cx.place());
+        if !is_local {
+            // The key has moved since this activation was made: the epoch is of another owner.
+            let (entity, before) = (E::NAME.to_owned(), epoch.saturating_sub(1));
+            return Err(StoreError::Fenced { entity, key, epoch: before, newest: epoch });
+        }
         let home = Home {
             store: Arc::clone(cx.store()),
             entity: E::NAME,
-            key: cx.key_text(),
-            epoch: cx.epoch(),
+            key,
+            epoch,
             fencing: Box::new(Activation::of(cx)),
             is_stale: AtomicBool::new(false),
         };

@@ -137,7 +137,7 @@ impl<A: Actor> Shared<A> {
         self.deliver::<M, P>(message, |message| {
             self.count(member);
             let envelope = told::<A, P, K>(self.counted(member), message);
-            let sent = place.into_permit().submit_job(envelope);
+            let sent = place.permit.submit_job(envelope);
             sent.map_err(|error| self.unsent(Refusal::of(error)))
         })
     }

@@ -1,13 +1,15 @@
 //! Conflicts of stored state: passivation, and where the waiting messages go.
 
 use std::error::Error;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
 use turnwheel_actors::entity::{
-    EntityContext, MemoryStore, OnConflict, StateStore, StoreError, Stored,
+    EntityContext, MemoryStore, OnConflict, Ownership, Placement, StateStore, StoreError, Stored,
 };
 use turnwheel_actors::intercept::{self, Interceptor};
-use turnwheel_actors::{messages, Actor, Entities, Entity, EntityRef, System};
+use turnwheel_actors::{messages, Actor, AskError, Entities, Entity, EntityRef, System};
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::Failure;
 
@@ -289,5 +291,42 @@ fn interceptors_around_sending_change_nothing_about_writes_and_conflicts() -> Ou
     assert!(matches!(refused, StoreError::Conflict { expected: 1, found: 2, .. }), "{refused}");
     assert_ne!(sim.block_on(account.activation())??, before);
     assert_eq!(sim.block_on(account.deposit(5))???, 105);
+    Ok(())
+}
+
+/// Odd epochs are of this node, even ones of another.
+#[derive(Debug)]
+struct Epoch(AtomicU64);
+
+impl Placement for Epoch {
+    fn place(&self, _: &str, _: &str) -> Ownership {
+        let epoch = self.0.load(Ordering::Relaxed);
+        Ownership { is_local: epoch % 2 == 1, epoch }
+    }
+}
+
+#[test]
+fn activation_whose_key_has_moved_away_does_not_write_in_the_epoch_of_the_new_owner() -> Outcome {
+    let (sim, placement) = (Sim::new(1), Arc::new(Epoch(AtomicU64::new(1))));
+    let store = Arc::new(MemoryStore::new());
+    let entities = Entities::builder(&System::new(&sim.group("sim")))
+        .store(store.clone())
+        .placement(placement.clone())
+        .build();
+    let account = entities.get::<Account>(1_u64);
+    let waiting = account.deposit(5);
+    // It was accepted here. The key moves before its activation begins.
+    placement.0.store(2, Ordering::Relaxed);
+    sim.advance(Duration::from_secs(10));
+    let Err(AskError::Unanswered(failure)) = waiting.wait() else { panic!("not refused") };
+    let fenced = failure.downcast_ref().ok_or_else(|| failure.to_string())?;
+    assert!(matches!(fenced, StoreError::Fenced { newest: 2, .. }), "{fenced}");
+    assert_eq!(sim.block_on(store.load("account", "1"))??.version, 0, "nothing was written");
+    // The key comes back: the next activation writes in the new epoch.
+    placement.0.store(3, Ordering::Relaxed);
+    sim.advance(Duration::from_secs(60));
+    let deposit = account.deposit(5);
+    sim.run_until_idle();
+    assert_eq!(deposit.wait()??, 5);
     Ok(())
 }

@@ -20,17 +20,13 @@ pub(super) enum Way<A: Actor> {
 #[derive(Debug)]
 #[must_use]
 pub struct Place<A: Actor> {
-    permit: Permit<ActorCell<A>>,
+    pub(crate) permit: Permit<ActorCell<A>>,
     address: Address<A>,
 }
 
 impl<A: Actor> Place<A> {
     pub(super) fn new(permit: Permit<ActorCell<A>>, address: Address<A>) -> Self {
         Self { permit, address }
-    }
-
-    pub(crate) fn into_permit(self) -> Permit<ActorCell<A>> {
-        self.permit
     }
 
     /// Sends a message into the reserved place; the result is never full.

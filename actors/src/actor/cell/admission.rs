@@ -158,7 +158,7 @@ impl<A: Actor> ActorCell<A> {
         turn: &mut Turn<'_, A>,
     ) -> Option<Delivery<M, M::Reply>> {
         let access = M::GATE_ACCESS;
-        let is_tick = self.state.take_tick();
+        let is_tick = std::mem::take(&mut self.state.is_tick);
         if let Some(failure) = self.state.broken() {
             if let Some(reply) = delivery.reply {
                 reply.fail(failure);

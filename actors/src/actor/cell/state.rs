@@ -39,7 +39,7 @@ pub(crate) struct CellState<A: Actor> {
     /// Whether every message is taken at once, without gate or interceptors.
     pub(crate) is_plain: bool,
     /// The message that begins next is the tick of a timer, and no activity.
-    is_tick: bool,
+    pub(super) is_tick: bool,
     /// Messages begun, modulo 2^32.
     handled: u32,
     /// When the last message began or ended that was no tick, nanoseconds; 0 before the first.
@@ -97,8 +97,7 @@ impl<A: Actor> CellState<A> {
     #[inline(always)]
     pub(crate) fn note_begin(&mut self, now_ns: u64) -> bool {
         self.handled = self.handled.wrapping_add(1);
-        if self.is_tick {
-            self.is_tick = false;
+        if std::mem::take(&mut self.is_tick) {
             return false;
         }
         self.used_ns = now_ns;
@@ -129,11 +128,6 @@ impl<A: Actor> CellState<A> {
     /// The next message is the tick of a timer, and no activity.
     pub(crate) fn expect_tick(&mut self) {
         self.is_tick = true;
-    }
-
-    /// Whether the message at hand is a tick that has not begun; forgets it.
-    pub(crate) fn take_tick(&mut self) -> bool {
-        std::mem::take(&mut self.is_tick)
     }
 
     pub(crate) fn kept_until_ns(&self) -> u64 {

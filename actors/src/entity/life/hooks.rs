@@ -12,7 +12,7 @@ use turnwheel_runtime::{Completion, Failure, Lifecycle, OnFailure};
 
 use crate::actor::{ActorCell, Context, Directive, Exit, Outcome, Restart, RestartCounter, Turn};
 use crate::call::{nanos, CallChain};
-use crate::entity::{Directory, Entities, Entity, EntityKey, Failures, StateStore};
+use crate::entity::{Directory, Entities, Entity, EntityKey, Failures, Ownership, StateStore};
 use crate::request::{scope, Ambient};
 use crate::system::id;
 
@@ -89,9 +89,14 @@ impl<E: Entity> EntityContext<E> {
         self.entities.store()
     }
 
-    /// The epoch in which this process owns the key.
+    /// The epoch of the key's owner: of this process, unless the key has moved since the activation
+    /// was made.
     pub fn epoch(&self) -> u64 {
-        self.entities.shared.settings.placement.place(E::NAME, &self.key.text()).epoch
+        self.place().epoch
+    }
+
+    pub(crate) fn place(&self) -> Ownership {
+        self.entities.shared.settings.placement.place(E::NAME, &self.key.text())
     }
 
     /// The activation that is provided: from now on it is left out.

@@ -59,7 +59,7 @@ pub(super) struct Agenda {
     entries: HashMap<ReminderId, Entry>,
     /// Records that are not being delivered.
     by_due: BTreeSet<(u64, ReminderId)>,
-    under_way: HashSet<ReminderId>,
+    pub(super) under_way: HashSet<ReminderId>,
     /// The last known versions of rows that have left, with the number of the look of that time.
     gone: HashMap<ReminderId, (u64, u64)>,
     /// End of the range covered by the last look.
@@ -84,10 +84,6 @@ impl Agenda {
     /// Number of current deliveries.
     pub(super) fn under_way(&self) -> usize {
         self.under_way.len()
-    }
-
-    pub(super) fn is_under_way(&self, id: &ReminderId) -> bool {
-        self.under_way.contains(id)
     }
 
     /// Time of the next work.

@@ -92,7 +92,8 @@ impl EntityReminders {
                 None => self.check_room(service).await?,
                 // Its only tick is being delivered: this is a new one.
                 Some(known)
-                    if known.period_ms.is_none() && service.agenda.lock().is_under_way(&id) =>
+                    if known.period_ms.is_none()
+                        && service.agenda.lock().under_way.contains(&id) =>
                 {
                     row.version = known.version;
                 }
