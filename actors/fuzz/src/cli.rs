@@ -20,7 +20,7 @@ turnwheel-fuzz: random programs over the public API, checked against a model of 
                  mixes-requests, loses-ends, loses-sent, mixes-answers, loses-spread,
                  loses-routed, keeps-children, loses-watches, loses-links, is-early, repeats-on,
                  loses-copies, loses-pooled, loses-children, mixes-items, loses-states,
-                 loses-reminders";
+                 loses-reminders, keeps-keys, loses-attempts, restarts-one";
 
 /// Options of a run.
 #[derive(Clone, Debug)]

@@ -209,6 +209,8 @@ kinds! {
     Save "save" 6 2 3 None,
     Restore "restore" 3 1 2 None,
     FailStore "fail-store" 2 1 1 None,
+    MoveKey "move-key" 2 1 1 None,
+    AskRetried "ask-retried" 3 1 2 None,
     Remind "remind" 3 1 2 None,
     Forget "unremind" 1 1 1 None,
     Idle "idle" 12 0 0 None,

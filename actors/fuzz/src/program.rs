@@ -61,6 +61,12 @@ impl Program {
         self.shape / 72 == 1
     }
 
+    /// Whether the interceptors of `turnwheel-interceptors` are installed: two programs in five.
+    #[must_use]
+    pub fn is_measured(&self) -> bool {
+        self.shape / 72 >= 2
+    }
+
     /// Number of acts, nested ones included.
     #[must_use]
     pub fn len(&self) -> usize {

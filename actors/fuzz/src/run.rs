@@ -42,6 +42,12 @@ pub enum Twin {
     LosesStates,
     /// A reminder is not kept.
     LosesReminders,
+    /// A key of another node is taken for one of this node.
+    KeepsKeys,
+    /// A call is not made again.
+    LosesAttempts,
+    /// A supervisor restarts one child where it should restart several.
+    RestartsOne,
 }
 
 /// All of them, by the names on the command line.
@@ -64,6 +70,9 @@ pub const TWINS: &[(&str, Twin)] = &[
     ("mixes-items", Twin::MixesItems),
     ("loses-states", Twin::LosesStates),
     ("loses-reminders", Twin::LosesReminders),
+    ("keeps-keys", Twin::KeepsKeys),
+    ("loses-attempts", Twin::LosesAttempts),
+    ("restarts-one", Twin::RestartsOne),
 ];
 
 /// Runs a program; the answer says how it broke the contract, and is empty if it did not.

@@ -239,7 +239,7 @@ fn check_memory() {
             lanes.iter().all(|lane| lane.is_empty()) && !task.has_foreign
         });
         // The model does not follow the queues of actors.
-        let has_actors = world.actors.has_messages();
+        let has_actors = world.actors.has_messages() || world.services.has_calls();
         (world.is_tight && is_quiet && !has_actors, world.group.clone())
     });
     let Some(group) = group.filter(|_| is_due) else { return };

@@ -1,6 +1,7 @@
 //! The thread of the simulation: begins a program, lets time pass, ends it.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Arc;
 use std::time::Duration;
 
 use turnwheel_runtime::sim::{Fault, Sim};
@@ -19,6 +20,7 @@ const TIGHT_BYTES: u64 = 700;
 const TURNS_MAX: u64 = 30_000;
 
 pub(super) fn run(program: &Program, twin: Option<Twin>) -> Vec<String> {
+    let before = holders(program);
     World::begin(twin, program.is_tight());
     let sim =
         Sim::builder().seed(program.seed).workers(program.workers()).turns_max(TURNS_MAX).build();
@@ -40,9 +42,21 @@ pub(super) fn run(program: &Program, twin: Option<Twin>) -> Vec<String> {
         guarded(act.kind.text(), || perform_act(act, &mut Here::Main(&sim)));
     }
     end::end(sim);
-    let violations = with(|world| std::mem::take(&mut world.violations));
+    let mut violations = with(|world| std::mem::take(&mut world.violations));
     World::begin(None, false);
+    let after = holders(program);
+    let held = after.iter().zip(&before).filter(|(after, before)| after != before).count();
+    if held > 0 {
+        violations.push(format!("{held} bodies of acts are still held"));
+    }
     violations
+}
+
+/// Counts the holders of each body. A value that is never dropped keeps its body.
+fn holders(program: &Program) -> Vec<usize> {
+    let mut counts = Vec::new();
+    program.each(&mut |act| counts.push(Arc::strong_count(&act.body)));
+    counts
 }
 
 /// Calls the API from outside of turns. What unwinds out of it must be a panic of the program.

@@ -174,6 +174,8 @@ fn perform_others(act: &Act, here: &mut Here<'_, '_, '_>) {
         | Kind::Save
         | Kind::Restore
         | Kind::FailStore
+        | Kind::MoveKey
+        | Kind::AskRetried
         | Kind::Remind
         | Kind::Forget => services::perform(act, here),
         Kind::Idle | Kind::Step | Kind::Advance | Kind::LoseHints | Kind::SlowWorker => {

@@ -9,15 +9,16 @@ use std::task::{Context as PollContext, Poll, Waker};
 use std::time::Duration;
 
 use turnwheel_actors::{Address, Ask, AskError, EntityRef, Restart, System, TellError};
-use turnwheel_runtime::{Failure, Group, Mailbox};
+use turnwheel_runtime::{Failure, Group, Mailbox, SubmitErrorKind};
 
 pub(in crate::tasks) use self::model::{Actors, Call};
 pub(in crate::tasks) use self::player::Player;
 pub(in crate::tasks) use self::player::{acting, Letter, OpenGuard, Plain};
-use self::player::{Busy, Later, Mixed};
+use self::player::{Bulk, Busy, Large, Later, Mixed};
 use super::life::delay;
 use super::main_thread::guarded;
 use super::services::intercepted::{Outward, Watchful};
+use super::services::placed;
 use super::slots::slot;
 use super::world::{group, violation, with};
 use super::Here;
@@ -26,18 +27,23 @@ use crate::program::{Act, Program};
 
 /// Keys of entities.
 const KEYS: u8 = 3;
+/// Time that a call without a limit of its own has.
+pub(in crate::tasks) const ASK_LIMIT: Duration = Duration::from_millis(50);
 
 /// Makes the system of a program and its entities.
 pub(super) fn begin(group: &Group, program: &Program) {
-    let mut builder = System::builder(group).ask_limit(Duration::from_millis(50));
+    let mut builder = System::builder(group).ask_limit(ASK_LIMIT);
     if program.is_intercepted() {
         builder = builder.intercept(Watchful);
     }
     if program.is_intercepted_outgoing() {
         builder = builder.intercept_outgoing(Outward);
     }
+    if program.is_measured() {
+        builder = super::services::intercepted::measured(builder);
+    }
     let system = builder.build();
-    let entities = super::services::stored::entities(&system);
+    let entities = super::services::stored::entities(&system, program);
     with(|world| {
         world.actors.system = Some(system);
         world.actors.entities = Some(entities);
@@ -154,6 +160,9 @@ fn send(act: &Act, address: &Address<Player>, to: u32) {
     if act.kind == Kind::Ask {
         let number = with(|world| world.sent(Some(to), true, true));
         let letter = Letter::new(number, &act.body);
+        if is_large(act) {
+            return keep(Call::Large(number, address.ask(Large::new(letter))));
+        }
         let limit = delay(act.b / 4 + 2);
         return keep(match act.b % 4 {
             0 => Call::Plain(number, address.ask_within(Plain(letter), limit)),
@@ -165,6 +174,11 @@ fn send(act: &Act, address: &Address<Player>, to: u32) {
     let is_urgent = act.kind == Kind::TellUrgent;
     let number = with(|world| world.sent(Some(to), !is_urgent, false));
     let letter = Letter::new(number, &act.body);
+    if is_large(act) {
+        let large = Large::new(letter);
+        let sent = if is_urgent { address.tell_urgent(large) } else { address.tell(large) };
+        return told(number, sent, |m| m.letter.number);
+    }
     match (is_urgent, act.b % 4) {
         (false, 0) => told(number, address.tell(Plain(letter)), |m| m.0.number),
         (false, 1) => told(number, address.tell(Busy(letter)), |m| m.0.number),
@@ -186,6 +200,13 @@ fn entity(act: &Act) {
     let is_call = act.kind == Kind::EntityAsk;
     let number = with(|world| world.sent(None, false, is_call));
     let letter = Letter::new(number, &act.body);
+    if is_large(act) {
+        let large = Large::new(letter);
+        return match is_call {
+            true => keep(Call::Large(number, entity.ask(large))),
+            false => told_entity(act, number, entity.tell(large), |m| m.letter.number),
+        };
+    }
     if is_call {
         return keep(match act.b % 4 {
             0 => Call::Plain(number, entity.ask(Plain(letter))),
@@ -195,11 +216,29 @@ fn entity(act: &Act) {
         });
     }
     match act.b % 4 {
-        0 => told(number, entity.tell(Plain(letter)), |m| m.0.number),
-        1 => told(number, entity.tell(Busy(letter)), |m| m.0.number),
-        2 => told(number, entity.tell(Mixed(letter)), |m| m.0.number),
-        _ => told(number, entity.tell(Later(letter)), |m| m.0.number),
+        0 => told_entity(act, number, entity.tell(Plain(letter)), |m| m.0.number),
+        1 => told_entity(act, number, entity.tell(Busy(letter)), |m| m.0.number),
+        2 => told_entity(act, number, entity.tell(Mixed(letter)), |m| m.0.number),
+        _ => told_entity(act, number, entity.tell(Later(letter)), |m| m.0.number),
     }
+}
+
+/// As `told`, of a message to an entity, which may be of another node.
+fn told_entity<M>(
+    act: &Act,
+    number: u32,
+    result: Result<(), TellError<M>>,
+    letter: impl FnOnce(&M) -> u32,
+) {
+    if matches!(&result, Err(error) if error.kind == SubmitErrorKind::Refused) {
+        placed::check_refused(u64::from(act.a % KEYS));
+    }
+    told(number, result, letter);
+}
+
+/// Whether a message is larger than what lies in a node of a mailbox: one in eight.
+fn is_large(act: &Act) -> bool {
+    act.b >= 28
 }
 
 pub(super) fn keep(call: Call) {
@@ -221,6 +260,9 @@ pub(super) fn of_own(act: &Act, here: &mut Here<'_, '_, '_>) {
         Kind::TellSelf => {
             let letter = Letter::new(number, &act.body);
             match act.b % 2 {
+                0 if is_large(act) => {
+                    told(number, cx.tell_self(Large::new(letter)), |m| m.letter.number);
+                }
                 0 => told(number, cx.tell_self(Plain(letter)), |m| m.0.number),
                 _ => told(number, cx.tell_self(Busy(letter)), |m| m.0.number),
             }
@@ -228,6 +270,7 @@ pub(super) fn of_own(act: &Act, here: &mut Here<'_, '_, '_>) {
         Kind::TellAfter => {
             let letter = Letter::new(number, &act.body);
             let timer = match act.b % 2 {
+                0 if is_large(act) => cx.tell_after(delay(act.b / 2), Large::new(letter)),
                 0 => cx.tell_after(delay(act.b / 2), Plain(letter)),
                 _ => cx.tell_after(delay(act.b / 2), Busy(letter)),
             };
@@ -283,21 +326,29 @@ pub(super) fn check_calls() {
     let calls = with(|world| std::mem::take(&mut world.actors.calls));
     for call in calls {
         match call {
-            Call::Plain(number, mut ask) => check_call(number, poll(&mut ask)),
-            Call::Busy(number, mut ask) => check_call(number, poll(&mut ask)),
-            Call::Mixed(number, mut ask) => check_call(number, poll(&mut ask)),
-            Call::Later(number, mut ask) => check_call(number, poll(&mut ask)),
+            Call::Plain(number, mut ask) => check_call(number, poll(&mut ask), u32::clone),
+            Call::Busy(number, mut ask) => check_call(number, poll(&mut ask), u32::clone),
+            Call::Mixed(number, mut ask) => check_call(number, poll(&mut ask), u32::clone),
+            Call::Later(number, mut ask) => check_call(number, poll(&mut ask), u32::clone),
+            Call::Large(number, mut ask) => check_call(number, poll(&mut ask), Bulk::number),
         }
     }
 }
 
-fn check_call<M>(number: u32, polled: Poll<Result<u32, AskError<M>>>) {
+fn check_call<M, R>(
+    number: u32,
+    polled: Poll<Result<R, AskError<M>>>,
+    value: impl FnOnce(&R) -> u32,
+) {
     match polled {
         Poll::Pending => violation(format!("the call {number} never ends")),
         Poll::Ready(outcome) => {
-            let answer = outcome.as_ref().ok().copied();
+            let answer = outcome.as_ref().ok().map(value);
             if let Err(AskError::Refused(refused)) = &outcome {
                 with(|world| world.came_back(number, refused.kind));
+            }
+            if let Err(AskError::NotOwner { owner, .. }) = &outcome {
+                placed::check_owner(owner);
             }
             with(|world| world.answered(number, answer));
             guarded("dropping an outcome", || drop(outcome));

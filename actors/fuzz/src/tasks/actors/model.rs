@@ -3,7 +3,7 @@
 use turnwheel_actors::{Address, Ask, Entities, ReplyTo, System};
 use turnwheel_runtime::SubmitErrorKind;
 
-use super::player::{Busy, Later, Mixed, Plain, Player};
+use super::player::{Bulk, Busy, Large, Later, Mixed, Plain, Player};
 use crate::tasks::slots::SLOTS;
 use crate::tasks::world::World;
 
@@ -58,6 +58,7 @@ pub(in crate::tasks) enum Call {
     Busy(u32, Ask<Busy, u32>),
     Mixed(u32, Ask<Mixed, u32>),
     Later(u32, Ask<Later, u32>),
+    Large(u32, Ask<Large, Bulk>),
 }
 
 /// Actors and entities of a program.
@@ -185,7 +186,12 @@ impl Actors {
 
     /// Whether it is an activation of an entity.
     pub(super) fn is_entity(&self, actor: u32) -> bool {
-        self.actors[actor as usize].key.is_some()
+        self.key_of(actor).is_some()
+    }
+
+    /// Its key, if it is an activation of an entity.
+    pub(super) fn key_of(&self, actor: u32) -> Option<u64> {
+        self.actors[actor as usize].key
     }
 
     /// The answer to this message goes to the caller of another one.

@@ -16,7 +16,7 @@ use crate::kind::{Kind, ACTOR_HOOKS};
 use crate::program::{Act, Script};
 use crate::tasks::life::delay;
 use crate::tasks::services::requests;
-use crate::tasks::world::{group, with, Code, Entered, Role, Token};
+use crate::tasks::world::{group, violation, with, Code, Entered, Role, Token};
 use crate::tasks::{play, Here};
 
 /// Behaviour of a message's handler.
@@ -67,6 +67,44 @@ pub(in crate::tasks) struct Mixed(pub(in crate::tasks) Letter);
 /// Answered by hand.
 #[derive(Debug)]
 pub(in crate::tasks) struct Later(pub(in crate::tasks) Letter);
+
+/// Bytes beside a letter or an answer: more than lie in a node of a mailbox.
+const LARGE_BYTES: usize = 5_000;
+
+/// Handled by a plain function, and too large for a node of a mailbox.
+#[derive(Debug)]
+pub(in crate::tasks) struct Large {
+    pub(in crate::tasks) letter: Letter,
+    bulk: Bulk,
+}
+
+impl Large {
+    pub(in crate::tasks) fn new(letter: Letter) -> Self {
+        let bulk = Bulk::new(letter.number);
+        Self { letter, bulk }
+    }
+}
+
+/// A large answer.
+#[derive(Debug)]
+pub(in crate::tasks) struct Bulk {
+    number: u32,
+    bytes: [u8; LARGE_BYTES],
+}
+
+impl Bulk {
+    fn new(number: u32) -> Self {
+        Self { number, bytes: [number as u8; LARGE_BYTES] }
+    }
+
+    /// The message that it is of. Every byte has arrived as it was sent.
+    pub(in crate::tasks) fn number(&self) -> u32 {
+        if self.bytes.iter().any(|byte| *byte != self.number as u8) {
+            violation(format!("the bytes of message {} have changed", self.number));
+        }
+        self.number
+    }
+}
 
 /// An error of a hook.
 #[derive(Debug)]
@@ -148,7 +186,12 @@ impl Actor for Player {
     }
 
     fn on_failure(&mut self, _: &Failure, cx: &mut Context<'_, Self>) -> Directive {
-        with(|world| world.actors.may_end(self.number));
+        with(|world| {
+            world.actors.may_end(self.number);
+            if let Some(key) = world.actors.key_of(self.number) {
+                world.entity_failed(key);
+            }
+        });
         match self.call(Kind::OnFailure, cx).map(|variant| variant % 4) {
             None | Some(0) => Directive::Restart,
             Some(1) => Directive::Resume,
@@ -166,6 +209,7 @@ impl Entity for Player {
         let number = with(|world| {
             let number = world.actors.add(true, Some(*key));
             world.actors.may_end(number);
+            world.check_place(*key);
             number
         });
         Self::new(number, &Script::from([]))
@@ -191,6 +235,18 @@ impl Handler<Plain> for Player {
     fn handle(&mut self, Plain(letter): Plain, cx: &mut Context<'_, Self>) -> u32 {
         letter.plays(self.number, cx);
         letter.number
+    }
+}
+
+impl Handler<Large> for Player {
+    type Reply = Bulk;
+
+    fn handle(&mut self, Large { letter, bulk }: Large, cx: &mut Context<'_, Self>) -> Bulk {
+        letter.plays(self.number, cx);
+        // The answer of a message whose destructor panics is lost with it.
+        let number = bulk.number();
+        drop(letter);
+        Bulk::new(number)
     }
 }
 
@@ -246,6 +302,9 @@ impl InterleavedHandler<Mixed> for Player {
         let steps = Steps::new(self.number, &letter);
         let open = OpenGuard::new(self.number);
         async move {
+            // The whole message is captured. If this function dropped it and the drop panicked,
+            // the future would leak: a return value is not dropped then (rust-lang/rust#47949).
+            let letter = letter;
             steps.await;
             drop(open);
             letter.number

@@ -1,8 +1,11 @@
 //! Interceptors: each message that begins ends once, and a refused one is not handled.
 
-use turnwheel_actors::intercept::{Call, Interceptor, MessageInfo, Outcome};
+use turnwheel_actors::intercept::{Call, Direction, Interceptor, MessageInfo, Outcome};
+use turnwheel_actors::SystemBuilder;
+use turnwheel_interceptors::{Metrics, Spans};
 use turnwheel_runtime::Failure;
 
+use super::retried;
 use crate::run::Twin;
 use crate::tasks::actors::Plain;
 use crate::tasks::world::{violation, with, Role, Token, World};
@@ -15,6 +18,33 @@ const REFUSED_ONE_IN: u32 = 7;
 pub(super) struct Model {
     incoming: Counts,
     outgoing: Counts,
+    metrics: Option<Metrics>,
+}
+
+/// Installs the interceptors of `turnwheel-interceptors`.
+pub(in crate::tasks) fn measured(builder: SystemBuilder) -> SystemBuilder {
+    let metrics = Metrics::new();
+    with(|world| world.services.intercepted.metrics = Some(metrics.clone()));
+    let builder = builder.intercept(metrics.clone()).intercept(Spans::default());
+    builder.intercept_outgoing(retried::policy()).intercept_outgoing(metrics)
+}
+
+impl Model {
+    /// Whether calls are made again.
+    pub(super) fn is_measured(&self) -> bool {
+        self.metrics.is_some()
+    }
+}
+
+/// Each message that was counted has ended.
+pub(super) fn check_metrics() {
+    let Some(metrics) = with(|world| world.services.intercepted.metrics.take()) else { return };
+    for row in metrics.rows() {
+        let is_incoming = row.direction == Direction::Incoming;
+        if row.failures > row.messages || (is_incoming && row.under_way > 0) {
+            violation(format!("the metrics of messages end with {row:?}"));
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]

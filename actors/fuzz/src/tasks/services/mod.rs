@@ -6,9 +6,11 @@ mod answers;
 pub(super) mod intercepted;
 mod later;
 mod links;
+pub(super) mod placed;
 mod pools;
 mod reminders;
 pub(super) mod requests;
+mod retried;
 mod routers;
 pub(super) mod stored;
 mod streams;
@@ -35,14 +37,23 @@ pub(super) struct Services {
     intercepted: intercepted::Model,
     later: later::Model,
     links: Vec<links::Model>,
+    placed: placed::Model,
     pools: pools::Model,
     reminders: reminders::Model,
+    retried: Vec<retried::Model>,
     routers: routers::Model,
     stored: stored::Model,
     streams: Vec<streams::Model>,
     supervisors: Vec<supervision::Model>,
     topics: topics::Model,
     watches: Vec<watches::Model>,
+}
+
+impl Services {
+    /// Whether calls that are made again were made.
+    pub(super) fn has_calls(&self) -> bool {
+        !self.retried.is_empty()
+    }
 }
 
 impl std::fmt::Debug for Services {
@@ -72,6 +83,8 @@ pub(super) fn perform(act: &Act, here: &mut Here<'_, '_, '_>) {
         | Kind::EndSupervisor => supervision::perform(act),
         Kind::AskStream | Kind::TakeAnswer | Kind::DropAnswers => answers::perform(act),
         Kind::Attach | Kind::Detach => streams::perform(act),
+        Kind::MoveKey => placed::perform(act),
+        Kind::AskRetried => retried::perform(act),
         Kind::Save | Kind::Restore | Kind::FailStore => stored::perform(act),
         _ => reminders::perform(act),
     }
@@ -90,6 +103,7 @@ pub(super) fn check_idle(now_ns: u64) {
         world.check_children(now_ns);
         world.check_streams();
         world.check_reminders(now_ns);
+        world.settle_places();
     });
     topics::check_idle();
 }
@@ -99,6 +113,7 @@ pub(super) fn check_end() {
     topics::check_end();
     answers::check_end();
     supervision::check_end();
+    intercepted::check_metrics();
     with(|world| world.check_intercepted());
 }
 

@@ -154,7 +154,9 @@ impl World {
         let is_early = now_ns + 1_000_000 < model.due_ns;
         let is_again = before.is_some_and(|before| before >= tick.planned);
         let is_over = model.ticks > 1 && !model.is_periodic;
-        if is_early || is_again || is_over {
+        // A tick whose outcome was not written before its key moved is told again.
+        let is_told_again = (is_again || is_over) && !self.services.placed.has_moved(model.key);
+        if is_early || is_told_again {
             let text = format!("reminder {number} ticks at {now_ns}: {model:?}, before {before:?}");
             self.violation(text);
         }
@@ -164,7 +166,9 @@ impl World {
     pub(super) fn check_reminders(&mut self, now_ns: u64) {
         let mut found = Vec::new();
         for (number, model) in self.services.reminders.all.iter().enumerate() {
-            let is_registered = model.handle.is_some() && !self.is_tight && !self.is_ending;
+            let is_here = !self.services.placed.has_moved(model.key);
+            let is_registered =
+                model.handle.is_some() && is_here && !self.is_tight && !self.is_ending;
             if is_registered && model.ticks == 0 && model.due_ns + SLACK_NS <= now_ns {
                 found.push(format!("idle, and reminder {number} was not told: {model:?}"));
             }

@@ -8,9 +8,9 @@ use turnwheel_actors::entity::{
 };
 use turnwheel_actors::{Actor, AsyncContext, AsyncHandler, Entities, Entity, System};
 
-use super::reminders;
+use super::{placed, reminders};
 use crate::kind::Kind;
-use crate::program::{Act, Script};
+use crate::program::{Act, Program, Script};
 use crate::run::Twin;
 use crate::tasks::actors::{told, Letter};
 use crate::tasks::world::{group, violation, with, Role, Token};
@@ -35,6 +35,8 @@ pub(super) struct Keeper {
     pub(super) number: u32,
     key: usize,
     state: Option<Stored<u64>>,
+    /// Whether a write was refused, since another node has written.
+    is_fenced: bool,
     _token: Token,
 }
 
@@ -47,8 +49,10 @@ struct Keep(Letter, u64);
 struct Compare(Letter);
 
 /// The entities of a program, with a store that can be disturbed.
-pub(in crate::tasks) fn entities(system: &System) -> Entities {
-    let builder = Entities::builder(system).store(Arc::new(Disturbed(MemoryStore::new())));
+pub(in crate::tasks) fn entities(system: &System, program: &Program) -> Entities {
+    let store = Arc::new(Disturbed(MemoryStore::new()));
+    placed::begin(program, &store);
+    let builder = Entities::builder(system).store(store).placement(Arc::new(placed::Moving));
     match reminders::service() {
         Some(reminders) => builder.reminders(&reminders).build(),
         None => builder.build(),
@@ -85,9 +89,16 @@ impl Entity for Keeper {
             let number = world.actors.add(true, None);
             world.actors.may_end(number);
             world.keeper_made(number, key);
+            world.check_place(key as u64);
             number
         });
-        Self { number, key, state: None, _token: Token::new(Role::Actor(number), &[]) }
+        Self {
+            number,
+            key,
+            state: None,
+            is_fenced: false,
+            _token: Token::new(Role::Actor(number), &[]),
+        }
     }
 
     async fn activate(&mut self, cx: EntityContext<Self>) -> Result<(), StoreError> {
@@ -133,13 +144,19 @@ impl AsyncHandler<Keep> for Keeper {
     async fn handle(&mut self, Keep(letter, value): Keep, _: AsyncContext<Self>) {
         letter.arrives(self.number);
         self.check();
+        self.check_fence();
         let before = self.state.as_deref().copied();
         let Some(state) = self.state.as_mut() else { return };
         let result = state.update(|kept| *kept = value).await;
         let after = **state;
         match result {
             Ok(()) if after == value => self.check(),
-            Err(_) if Some(after) == before => {}
+            Err(error) if Some(after) == before => {
+                let is_other = |error| {
+                    matches!(error, StoreError::Conflict { .. } | StoreError::Fenced { .. })
+                };
+                self.is_fenced |= is_other(error);
+            }
             _ => {
                 violation(format!("a write of {value} over {before:?} leaves {after}: {result:?}"))
             }
@@ -153,12 +170,29 @@ impl AsyncHandler<Compare> for Keeper {
     async fn handle(&mut self, Compare(letter): Compare, _: AsyncContext<Self>) {
         letter.arrives(self.number);
         self.check();
+        self.check_fence();
+    }
+}
+
+impl Keeper {
+    /// It handles nothing after a write that was refused.
+    fn check_fence(&self) {
+        if self.is_fenced {
+            violation(format!("keeper {} goes on after it was replaced", self.key));
+        }
     }
 }
 
 /// A store that is slow, or fails before or after a write, when it is told to.
 #[derive(Debug)]
-struct Disturbed(MemoryStore);
+pub(super) struct Disturbed(MemoryStore);
+
+impl Disturbed {
+    /// The store without disturbances.
+    pub(super) fn inner(&self) -> &MemoryStore {
+        &self.0
+    }
+}
 
 impl StateStore for Disturbed {
     fn load<'a>(&'a self, entity: &'a str, key: &'a str) -> StoreFuture<'a, Record> {
@@ -173,6 +207,7 @@ impl StateStore for Disturbed {
         expected: u64,
         epoch: u64,
     ) -> StoreFuture<'a, u64> {
+        placed::check_write(key.parse().unwrap_or(0), epoch);
         let fault = with(|world| world.services.stored.faults.pop()).map(|fault| fault % 4);
         let failed = || Err(StoreError::Failed("on purpose".to_owned()));
         Box::pin(async move {
@@ -212,6 +247,12 @@ impl StateStore for Disturbed {
 }
 
 impl crate::tasks::world::World {
+    /// Another node has written.
+    pub(super) fn written_elsewhere(&mut self, key: usize, value: u64) {
+        self.services.stored.kept[key] = value;
+        self.services.stored.is_stale[key] = true;
+    }
+
     fn keeper_made(&mut self, number: u32, key: usize) {
         self.actor_made(number);
         self.services.stored.active[key] += 1;

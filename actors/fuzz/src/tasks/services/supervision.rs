@@ -32,6 +32,8 @@ pub(super) struct Model {
     address: Option<Address<Supervisor>>,
     end: Option<End>,
     is_one_for_one: bool,
+    /// Whether a restart begins without a pause, in which another child may start.
+    is_at_once: bool,
     children: Vec<Child>,
     /// It was told to end.
     may_end: bool,
@@ -80,6 +82,7 @@ fn make(act: &Act) {
             address: None,
             end: None,
             is_one_for_one: strategy == Strategy::OneForOne,
+            is_at_once: act.b / 3 % 2 == 0,
             children: Vec::new(),
             may_end: world.is_ending,
             changed_ns: 0,
@@ -91,6 +94,8 @@ fn make(act: &Act) {
         0 => restart,
         _ => restart.backoff(Backoff::constant(PAUSE)),
     };
+    let is_broken = with(|world| world.twin) == Some(Twin::RestartsOne);
+    let strategy = if is_broken { Strategy::OneForOne } else { strategy };
     let mut supervisor = Supervisor::new(strategy).restart(restart);
     for place in 0..=usize::from(act.a / 4 % 3) {
         let kind = match (act.b / 6, place) {
@@ -190,7 +195,7 @@ fn stop(act: &Act) {
     drop(address);
 }
 
-fn awaited(asking: impl Future<Output = ()> + 'static) {
+pub(super) fn awaited(asking: impl Future<Output = ()> + 'static) {
     with(|world| world.services.asking.push(Box::pin(asking)));
 }
 
@@ -273,7 +278,7 @@ pub(super) fn give_up() {
     addresses.into_iter().for_each(|value| guarded("dropping a supervisor", || drop(value)));
 }
 
-fn now_ns(world: &World) -> u64 {
+pub(super) fn now_ns(world: &World) -> u64 {
     world.group.as_ref().map_or(0, |group| group.now_ns())
 }
 
@@ -292,6 +297,7 @@ impl World {
         if is_gone {
             self.violation(format!("{name} starts after its end was told"));
         }
+        self.check_order(supervisor, place);
         let Some(former) = former else { return };
         if self.actors.is_alive(former) {
             self.violation(format!("{name} starts while the former one lives"));
@@ -306,6 +312,22 @@ impl World {
         }
         if starts > RESTARTS_MAX + 1 || (is_one_for_one && restarts > RESTARTS_MAX) {
             self.violation(format!("{name} is at its start {starts}, restarts: {restarts}"));
+        }
+    }
+
+    /// Children start in order: the younger ones that a restart ends are gone, and begin after.
+    fn check_order(&mut self, supervisor: usize, place: usize) {
+        let model = &self.services.supervisors[supervisor];
+        if model.is_one_for_one || !model.is_at_once {
+            return;
+        }
+        let younger = model.children.iter().enumerate().skip(place + 1);
+        let is_alive = |(_, child): &(usize, &Child)| {
+            child.current.is_some_and(|actor| self.actors.is_alive(actor))
+        };
+        if let Some((other, _)) = younger.into_iter().find(is_alive) {
+            let text = format!("child {place} of {supervisor} starts while {other} lives");
+            self.violation(text);
         }
     }
 
