@@ -14,6 +14,7 @@
 //! * `incident` (feature `server` or `cli`): records of processes that did not end in order.
 //! * `io` (feature `io`): input and output of flows, on this host.
 //! * `work` (feature `server`): steps that run in programs in other languages.
+//! * `shape` (feature `server` or `client`): plans of the engine in the shapes of the API.
 //! * `otlp` (feature `otlp`): spans of steps for a collector of traces.
 //! * `client` (feature `client`): a world over HTTP, from another process.
 //! * [`doctor`]: measurements of this machine, as printed by `turnwheel doctor`.
@@ -36,6 +37,8 @@ pub mod io;
 pub mod key;
 #[cfg(feature = "otlp")]
 pub mod otlp;
+#[cfg(any(feature = "server", feature = "client"))]
+pub mod shape;
 #[cfg(feature = "server")]
 pub mod work;
 

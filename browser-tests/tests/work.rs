@@ -195,7 +195,7 @@ fn failed_steps_are_skipped_retried_and_mended() {
 #[test]
 fn every_order_that_a_paused_plan_offers_is_carried_out() {
     let (_browser, mut page, served) = console("orders");
-    let orders = ["skip failed", "retry failed", "cancel", "halt", "revert", "fail"];
+    let orders = ["skip failed", "retry failed", "cancel", "terminate", "revert", "fail"];
     for order in orders {
         let plan = served.begin("mend", &json!({ "is_mended": false }));
         served.over_with(plan);

@@ -121,8 +121,8 @@ pub use world::{
     ActionInfo, Asking, BrokenPlan, Bulk, BulkOrder, BulkOutcome, BulkPlan, BulkProgress,
     BulkReport, Check, Chunk, ChunkCursor, ClaimError, ClaimFilter, ClaimView, CleanError, Cleaned,
     Counts, Delay, Finished, Health, KeepingView, Meta, Named, Opening, Outcome, OutcomeError,
-    PlanFailure, PlanHandle, PlanShare, PlanView, PromiseError, Queue, QueueStatus, Retention,
-    SharedStore, TriggerOptions, Triggering, World, WorldBuilder, WorldView,
+    PlanFailure, PlanHandle, PlanShare, PlanView, Presenter, PromiseError, Queue, QueueStatus,
+    Retention, SharedStore, TriggerOptions, Triggering, World, WorldBuilder, WorldView,
 };
 pub use world::{DeadLetter, DeadLetters, Stats, WaitingPlans};
 

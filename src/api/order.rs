@@ -17,7 +17,8 @@ pub enum Order {
     },
     /// The same, without waiting for code that runs.
     CancelNow {},
-    /// Stop it where it is: nothing is called, nothing ended.
+    /// End it where it is, without calling any of its code: no compensation, no clean-up.
+    #[serde(rename = "terminate", alias = "halt")]
     Halt {},
     /// Take no new step until it is resumed; code that runs is not interrupted.
     Pause {},
@@ -78,7 +79,7 @@ impl Order {
         match self {
             Self::Cancel { .. } => "cancel",
             Self::CancelNow {} => "cancel_now",
-            Self::Halt {} => "halt",
+            Self::Halt {} => "terminate",
             Self::Pause {} => "pause",
             Self::Resume {} => "resume",
             Self::Fail {} => "fail",
@@ -154,6 +155,7 @@ pub enum ManyOrder {
     /// Reset and resume failed steps, with all steps after them.
     RetryFailed,
     /// Stop each where it is.
+    #[serde(rename = "terminate", alias = "halt")]
     Halt,
     /// Delete stopped plans that no other plan waits for.
     Delete,

@@ -37,6 +37,9 @@ pub struct PlanSummary {
     pub waits: String,
     /// Why it waits, if it does: one reason, for people.
     pub waits_for: Option<String>,
+    /// Why it has failed, in one line, if it is over: the task or action, and its error.
+    #[serde(default)]
+    pub error: Option<String>,
     /// The step that started it, if a step did.
     pub caller: Option<CallerInfo>,
 }
@@ -78,6 +81,12 @@ pub struct Filter {
     /// Plans that are called so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// Plans whose name has this part, whatever the case of ASCII letters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Plans whose name, reason to wait or error has this part, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
     /// Plans with all of these labels; `null` for any value.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, Option<String>>,

@@ -15,6 +15,7 @@ use super::paint::{one_line, print, print_json, tell};
 use super::place::Place;
 use super::run::start_and_show;
 use super::settings::Settings;
+use super::source::Source;
 
 pub(crate) const AFTER_HELP: &str = "\
 The new plan has the labels of the old one, and the label again.of. It runs in this process, with its
@@ -83,7 +84,7 @@ impl How {
 }
 
 pub(crate) fn again(settings: &Settings, arguments: &Again) -> Result<(), Exit> {
-    let plan = arguments.plan.find(&mut Place::of(settings).view()?)?;
+    let plan = arguments.plan.find(&mut Source::of(settings)?)?;
     in_place(settings, plan, &arguments.changed, How::Again)
 }
 

@@ -13,6 +13,7 @@ use super::find::Which;
 use super::paint::{count, tell};
 use super::place::Place;
 use super::settings::Settings;
+use super::source::Source;
 
 /// Plans that are read at once for an export.
 const PAGE: usize = 256;
@@ -95,7 +96,7 @@ pub(crate) fn restore(settings: &Settings, arguments: &Restore) -> Result<(), Ex
 }
 
 pub(crate) fn export(settings: &Settings, arguments: &Export) -> Result<(), Exit> {
-    let mut view = Place::of(settings).view()?;
+    let mut source = Source::of(settings)?;
     let target = arguments
         .output
         .as_ref()
@@ -105,7 +106,8 @@ pub(crate) fn export(settings: &Settings, arguments: &Export) -> Result<(), Exit
         Some(file) => Box::new(BufWriter::new(create(file).map_err(failed)?)),
         None => Box::new(BufWriter::new(io::stdout().lock())),
     };
-    let mut filter = arguments.which.filter_in(&mut view, settings, PAGE)?;
+    let mut filter = arguments.which.filter_in(&mut source, settings, PAGE)?;
+    let view = source.store()?;
     filter.order = Order::OldestFirst;
     let mut plans = 0;
     loop {

@@ -114,7 +114,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
             print(&format!(
                 "{} {} runs {same} of {}\n",
                 row.id,
-                paint.plan(row.state),
+                paint.plan(row.state.name()),
                 flow.name()
             ))?;
         }

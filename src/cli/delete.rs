@@ -11,6 +11,7 @@ use super::orders::{ended, report, Outcome, Target};
 use super::place::{Hands, Place};
 use super::remote::Remote;
 use super::settings::Settings;
+use super::source::Source;
 
 /// Plans that are removed at once: a server takes no more in one order.
 const AT_ONCE: usize = 1_000;
@@ -39,7 +40,7 @@ pub(crate) fn delete(settings: &Settings, arguments: &Delete) -> Result<(), Exit
     let target = &arguments.target;
     let place = Place::of(settings);
     let mut plans =
-        target.plans(settings, &mut place.view()?, |state| state == PlanState::Stopped)?;
+        target.plans(settings, &mut Source::of(settings)?, |state| state == PlanState::Stopped)?;
     if target.dry_run || plans.is_empty() {
         return report(settings, target, "delete", &plans, target.dry_run);
     }

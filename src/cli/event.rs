@@ -4,7 +4,6 @@ use std::fs;
 use std::io::Read;
 
 use serde_json::{json, Value};
-use turnwheel::engine::store::StoreView;
 use turnwheel::engine::{PlanId, StepId, StepKind, StepState, World};
 use turnwheel::flow::{CloudEvent, Flows, WithFlows};
 use turnwheel::runtime::completion::block_on;
@@ -14,8 +13,8 @@ use super::find::PlanRef;
 use super::outside::host_io;
 use super::paint::{count, print, print_json, tell};
 use super::place::{Hands, Place};
-use super::remote::Remote;
 use super::settings::Settings;
+use super::source::Source;
 
 /// Maximum bytes read from standard input or a file: the limit of an event.
 const EVENT_MAX: u64 = turnwheel::engine::limits::PAYLOAD_BYTES_MAX as u64;
@@ -167,19 +166,18 @@ fn emit(settings: &Settings, emit: &Emit) -> Result<(), Exit> {
 fn send(settings: &Settings, send: &Send) -> Result<(), Exit> {
     let event = read_json(&send.event)?;
     let place = Place::of(settings);
-    let mut view = place.view()?;
-    let plan = send.plan.find(&mut view)?;
+    let mut source = Source::of(settings)?;
+    let plan = send.plan.find(&mut source)?;
+    if let Some(server) = place.served_by(settings)? {
+        // The server knows steps that are not in the file yet.
+        source = Source::Server(server);
+    }
     let step = match send.step {
         Some(step) => StepId(step),
-        None => match place.served_by(settings)? {
-            // The server knows steps that are not in the file yet.
-            Some(server) => the_one(plan, &waiting_there(&server, plan)?)?,
-            None => the_one(plan, &waiting_here(&mut view, plan)?)?,
-        },
+        None => the_one(plan, &waiting(&mut source, plan)?)?,
     };
-    if view.plan(plan)?.find_step(step).is_none() {
-        return Err(Exit::not_found(format!("plan {plan} has no step {step}"))
-            .advice("turnwheel show PLAN lists its steps"));
+    if matches!(source, Source::Store(..)) {
+        source.step(plan, step.0)?;
     }
     match place.hands(settings)? {
         Hands::Own(world) => {
@@ -200,23 +198,20 @@ fn send(settings: &Settings, send: &Send) -> Result<(), Exit> {
     print(&format!("step {step} of plan {plan} has the event\n"))
 }
 
-/// The steps of a plan that wait for events, as the file has it.
-fn waiting_here(view: &mut StoreView, plan: PlanId) -> Result<Vec<StepId>, Exit> {
-    let view = view.plan(plan)?;
-    let waits = |step: &&turnwheel::engine::plan::Step| {
-        step.state == StepState::Suspended && step.kind == StepKind::Run
-    };
-    Ok(view.steps.iter().filter(waits).map(|step| step.id).collect())
-}
-
-/// The same as a server has it.
-fn waiting_there(server: &Remote, plan: PlanId) -> Result<Vec<StepId>, Exit> {
-    let path = format!("/plans/{plan}/steps?state=suspended&limit=500");
-    let page = server.send("GET", &path, None)?;
-    let steps = page["steps"].as_array().into_iter().flatten();
-    let waits = steps.filter(|step| step["phase"] == StepKind::Run.name());
-    let ids = waits.filter_map(|step| u32::try_from(step["id"].as_u64()?).ok());
-    Ok(ids.map(StepId).collect())
+/// The steps of a plan that wait for events.
+fn waiting(source: &mut Source, plan: PlanId) -> Result<Vec<StepId>, Exit> {
+    if let Source::Server(server) = source {
+        let path = format!("/plans/{plan}/steps?state=suspended&limit=500");
+        let page = server.send("GET", &path, None)?;
+        let steps = page["steps"].as_array().into_iter().flatten();
+        let waits = steps.filter(|step| step["phase"] == StepKind::Run.name());
+        let ids = waits.filter_map(|step| u32::try_from(step["id"].as_u64()?).ok());
+        return Ok(ids.map(StepId).collect());
+    }
+    let waits = source.steps(plan)?.into_iter().filter(|step| {
+        step.state == StepState::Suspended.name() && step.phase == StepKind::Run.name()
+    });
+    Ok(waits.map(|step| StepId(step.id)).collect())
 }
 
 /// The only waiting step.

@@ -23,6 +23,13 @@ pub(crate) const NOT_FOUND: u8 = 3;
 /// Another process has the store, and has no server.
 pub(crate) const IN_USE: u8 = 4;
 
+/// Nothing fits what was said.
+pub(crate) const NOTHING: u8 = 5;
+
+/// Terminated: 128 and the number of that signal, likewise.
+#[cfg(all(unix, feature = "server"))]
+pub(crate) const TERMINATED: u8 = 143;
+
 /// Interrupted: 128 and the number of the interrupt signal, as shells have it.
 pub(crate) const INTERRUPTED: u8 = 130;
 
@@ -34,7 +41,9 @@ Exit codes:
   2    the command line or the configuration asks for something that cannot be
   3    there is no such store, plan, step or schedule
   4    another process has the store and does not serve it
-  130  interrupted (Ctrl-C or a termination signal)";
+  5    no plan fits what was said (list, and orders for plans)
+  130  interrupted (Ctrl-C)
+  143  terminated (SIGTERM)";
 
 /// Why the command ends without success.
 #[derive(Debug)]

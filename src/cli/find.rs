@@ -2,12 +2,14 @@
 
 use clap::builder::PossibleValuesParser;
 use serde_json::{json, Map, Value};
-use turnwheel::engine::store::{Filter, Order, StoreView};
+use turnwheel::api::PlanSummary;
+use turnwheel::engine::store::{Filter, Order};
 use turnwheel::engine::{PlanId, PlanResult, PlanState, Time, Waiting};
 use turnwheel::key;
 
 use super::exit::Exit;
 use super::settings::Settings;
+use super::source::Source;
 use super::span;
 
 const STATES: [&str; 7] =
@@ -45,9 +47,13 @@ pub(crate) struct Which {
     #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(REASONS))]
     waits: Vec<String>,
 
-    /// Plans that are called so.
-    #[arg(long)]
+    /// Plans whose name has this part, such as hello or guide/hello.
+    #[arg(long, value_name = "PART")]
     name: Option<String>,
+
+    /// Plans whose name, reason to wait or error has this part.
+    #[arg(long, value_name = "PART")]
+    text: Option<String>,
 
     /// Plans of this flow: its name, or namespace/name, or namespace/name:version.
     #[arg(long, value_name = "FLOW")]
@@ -96,6 +102,12 @@ impl Which {
         self.filter(0) == Filter { limit: 0, ..Filter::default() }
     }
 
+    /// The same, with a part of a text if one is given.
+    pub(crate) fn with_text(&self, part: Option<&str>) -> Self {
+        let text = part.map(str::to_owned).or_else(|| self.text.clone());
+        Self { text, ..self.clone() }
+    }
+
     /// Whether only plans that are over are meant.
     pub(crate) fn is_of_stopped(&self) -> bool {
         self.state == ["stopped"]
@@ -113,7 +125,7 @@ impl Which {
             labels.map(|(name, value)| (name, value.map_or(Value::Null, Value::from))).collect();
         let time = |time: Option<Time>| time.map(|time| time.to_string());
         let all = json!({
-            "states": self.state, "results": self.result, "waits": self.waits, "label": self.name,
+            "states": self.state, "results": self.result, "waits": self.waits, "name": self.name, "text": self.text,
             "labels": labels, "action": self.action, "by": self.triggered_by,
             "caller": self.caller.map(|plan| plan.to_string()), "created_from": time(self.since),
             "created_before": time(self.until), "ended_from": time(self.ended_since),
@@ -127,15 +139,16 @@ impl Which {
     /// The engine's filter, with the key as it is stored: the caller's own, else as it was given.
     pub(crate) fn filter_in(
         &self,
-        view: &mut StoreView,
+        source: &mut Source,
         settings: &Settings,
         limit: usize,
     ) -> Result<Filter, Exit> {
         let mut filter = self.filter(limit);
-        if let Some(key) = &self.key {
+        // A server looks for the caller's own key itself.
+        if let Some(key) = self.key.as_ref().filter(|_| matches!(source, Source::Store(..))) {
             let own = key::scoped(&settings.by(), key);
             let of_own = Filter { key: Some(own.clone()), limit: 1, ..Filter::default() };
-            if !view.list(&of_own)?.is_empty() {
+            if !source.list(&of_own)?.is_empty() {
                 filter.key = Some(own);
             }
         }
@@ -153,7 +166,8 @@ impl Which {
             states: self.state.iter().filter_map(|name| PlanState::from_name(name)).collect(),
             results: self.result.iter().filter_map(|name| PlanResult::from_name(name)).collect(),
             waits: self.waits.iter().filter_map(|name| Waiting::from_name(name)).collect(),
-            label: self.name.clone(),
+            name: self.name.clone(),
+            text: self.text.clone(),
             labels: labels.collect(),
             action: self.action.clone(),
             key: self.key.clone(),
@@ -167,6 +181,11 @@ impl Which {
             ..Filter::default()
         }
     }
+}
+
+/// The id of a listed plan.
+pub(crate) fn id_of(row: &PlanSummary) -> Result<PlanId, Exit> {
+    row.id.parse().map_err(|error| Exit::failed(format!("the plan «{}»: {error}", row.id)))
 }
 
 /// The labels of the plans of a flow, by its name, `namespace/name`, and with `:version`.
@@ -225,22 +244,23 @@ impl std::str::FromStr for PlanRef {
 
 impl PlanRef {
     /// Finds the plan.
-    pub(crate) fn find(&self, view: &mut StoreView) -> Result<PlanId, Exit> {
+    pub(crate) fn find(&self, source: &mut Source) -> Result<PlanId, Exit> {
         match self {
             Self::Id(id) => Ok(*id),
             Self::Last => {
                 let newest = Filter { limit: 1, ..Filter::default() };
-                let row = view.list(&newest)?.pop();
-                row.map(|row| row.id).ok_or_else(|| Exit::not_found("the store has no plans"))
+                let row = source.list(&newest)?.pop();
+                row.map(|row| id_of(&row))
+                    .ok_or_else(|| Exit::not_found("the store has no plans"))?
             }
             Self::End(end) => {
                 let newest =
                     Filter { limit: END_PLANS, order: Order::NewestFirst, ..Filter::default() };
-                let rows = view.list(&newest)?;
+                let rows = source.list(&newest)?;
                 let mut fits =
-                    rows.iter().map(|row| row.id).filter(|id| id.to_string().ends_with(end));
+                    rows.iter().map(|row| row.id.as_str()).filter(|id| id.ends_with(end));
                 match (fits.next(), fits.next()) {
-                    (Some(id), None) => Ok(id),
+                    (Some(id), None) => id.parse().map_err(Exit::failed),
                     (Some(a), Some(b)) => Err(Exit::usage(format!(
                         "the ids of several plans end with «{end}», for instance {a} and {b}"
                     ))

@@ -1,21 +1,24 @@
 //! `turnwheel list`: the plans of a store.
 
-use serde_json::{json, Value};
-use turnwheel::engine::store::{Order, PlanRow};
+use serde_json::json;
+use turnwheel::api::PlanSummary;
+use turnwheel::engine::store::Order;
 
-use super::exit::Exit;
+use super::exit::{Exit, NOTHING};
 use super::find::{PlanRef, Which};
 use super::paint::{one_line, print, print_json, table, tell, Paint};
-use super::place::Place;
 use super::settings::Settings;
+use super::source::Source;
 use super::span;
 
 const AFTER_HELP: &str = "\
-What is said is combined: plans that fit all of it are listed. A server that has the store is not
-asked: the file shows what is durable.
+What is said is combined: plans that fit all of it are listed. Without --server the file of the store
+is read, also while a server has it.
 
 Examples:
   turnwheel list                                   the newest 100 plans
+  turnwheel list guide/hello                       whose name, reason to wait or error has this part
+  turnwheel list 'connection refused' --since 2h
   turnwheel list --state running,paused            what is not over
   turnwheel list --waits decision --oldest         what waits for somebody, the oldest first
   turnwheel list --result error --since 2h
@@ -23,12 +26,16 @@ Examples:
   turnwheel list --json | jq -r '.plans[].id'
   turnwheel list --after-plan 0190a5c4-7b1e-7cc3-98c4-dc0c0c07398f    the next page
 
-Exit codes: 0 listed, also if there are none; 2 wrong usage; 3 there is no such store.";
+Exit codes: 0 listed; 2 wrong usage; 3 there is no such store; 5 no plan fits what was said.";
 
 /// List plans, the newest first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
+    /// Plans whose name, reason to wait or error has this part; as --text.
+    #[arg(conflicts_with = "text")]
+    part: Option<String>,
+
     #[command(flatten)]
     which: Which,
 
@@ -51,29 +58,34 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
-    let mut view = Place::of(settings).view()?;
-    let mut filter = arguments.which.filter_in(&mut view, settings, arguments.limit as usize)?;
+    let mut source = Source::of(settings)?;
+    let which = arguments.which.with_text(arguments.part.as_deref());
+    let mut filter = which.filter_in(&mut source, settings, arguments.limit as usize)?;
     if arguments.oldest {
         filter.order = Order::OldestFirst;
     }
     if let Some(last) = &arguments.after_plan {
-        let last = last.find(&mut view)?;
+        let last = last.find(&mut source)?;
         filter = filter.next_page(last);
     }
-    let rows = view.list(&filter)?;
+    let rows = source.list(&filter)?;
+    let is_all = which.is_all() && arguments.after_plan.is_none();
+    let nothing = || match is_all {
+        true => Ok(()),
+        false => Err(Exit::new(NOTHING, "")),
+    };
     if arguments.json {
-        let plans: Vec<Value> = rows.iter().map(json).collect();
-        let next = (rows.len() == filter.limit).then(|| rows.last().map(|row| row.id.to_string()));
-        return print_json(&json!({ "plans": plans, "next": next.flatten() }));
+        let next = rows.last().filter(|_| rows.len() == filter.limit).map(|row| row.id.clone());
+        print_json(&json!({ "plans": rows, "next": next }))?;
+        return if rows.is_empty() { nothing() } else { Ok(()) };
     }
     if rows.is_empty() {
-        let is_all = arguments.which.is_all() && arguments.after_plan.is_none();
         tell!("{}", if is_all { "the store has no plans" } else { "no plans fit" });
-        return Ok(());
+        return nothing();
     }
     let paint = Paint::stdout(settings.colour());
     let lines: Vec<Vec<String>> = rows.iter().map(|row| line(paint, row)).collect();
-    let headings = ["plan", "state", "result", "created", "name", "waits for"];
+    let headings = ["plan", "state", "result", "created", "name", "why"];
     print(&table(paint, &headings, &lines))?;
     if rows.len() == filter.limit {
         if let Some(last) = rows.last() {
@@ -83,33 +95,17 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     Ok(())
 }
 
-fn line(paint: Paint, row: &PlanRow) -> Vec<String> {
+fn line(paint: Paint, row: &PlanSummary) -> Vec<String> {
+    let why = match (&row.error, &row.waits_for) {
+        (Some(error), _) => paint.bad(&one_line(error)),
+        (None, waits_for) => one_line(waits_for.as_deref().unwrap_or_default()),
+    };
     vec![
-        row.id.to_string(),
-        paint.plan(row.state),
-        paint.result(row.result),
-        span::shown(row.created_at),
+        row.id.clone(),
+        paint.plan(&row.state),
+        paint.result(&row.result),
+        span::shown(&row.created_at),
         one_line(&row.label),
-        one_line(&row.waits_for),
+        why,
     ]
-}
-
-/// A plan of a list, in the shape of the HTTP API.
-pub(crate) fn json(row: &PlanRow) -> Value {
-    json!({
-        "id": row.id.to_string(),
-        "label": row.label,
-        "action": row.action,
-        "labels": row.labels,
-        "by": row.by,
-        "state": row.state.name(),
-        "result": row.result.name(),
-        "created_at": row.created_at.to_string(),
-        "started_at": row.started_at.map(|at| at.to_string()),
-        "ended_at": row.ended_at.map(|at| at.to_string()),
-        "wakes_at": row.wakes_at.map(|at| at.to_string()),
-        "waits": row.waits.name(),
-        "waits_for": row.waits_for,
-        "caller": row.caller.map(|(plan, step)| json!({ "plan": plan.to_string(), "step": step.0 })),
-    })
 }

@@ -4,14 +4,15 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
+use turnwheel::api::HistoryLine;
 use turnwheel::engine::plan::Record;
-use turnwheel::engine::PlanState;
+use turnwheel::engine::{PlanId, PlanState};
 
 use super::exit::Exit;
 use super::find::PlanRef;
 use super::paint::{one_line, print, Paint};
-use super::place::Place;
 use super::settings::Settings;
+use super::source::Source;
 
 /// Interval of looks at a followed plan.
 const LOOK: Duration = Duration::from_millis(300);
@@ -48,34 +49,23 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
-    let place = Place::of(settings);
-    let mut view = place.view()?;
-    let id = arguments.plan.find(&mut view)?;
+    let mut source = Source::of(settings)?;
+    let id = arguments.plan.find(&mut source)?;
     let paint = Paint::stdout(settings.colour());
-    let mut shown = 0;
+    let (mut records, mut last) = (0, None);
     loop {
         let (lines, is_over) = if arguments.records {
-            let records = view.records(id)?;
-            let lines: Result<Vec<String>, _> = records
-                .iter()
-                .skip(shown)
-                .map(|record: &Record| serde_json::to_string(record))
-                .collect();
-            let lines =
-                lines.map_err(|error| Exit::failed(format!("a record of plan {id}: {error}")))?;
-            (lines, view.plan(id)?.state == PlanState::Stopped)
+            let found = new_records(&mut source, id, records)?;
+            records += found.0.len();
+            found
         } else {
-            let plan = view.plan(id)?;
-            let line = |entry: &turnwheel::engine::plan::Entry| {
-                if arguments.json {
-                    json!({ "at": entry.at.to_string(), "text": entry.text }).to_string()
-                } else {
-                    format!("{} {}", paint.dim(&entry.at.to_string()), one_line(&entry.text))
-                }
-            };
-            (plan.history.iter().skip(shown).map(line).collect(), plan.state == PlanState::Stopped)
+            let (lines, is_over) = source.history(id)?;
+            let after = last.as_ref().and_then(|last| lines.iter().rposition(|line| line == last));
+            let new = &lines[after.map_or(0, |after| after + 1)..];
+            let shown = new.iter().map(|line| shown(paint, line, arguments.json)).collect();
+            last = lines.last().cloned();
+            (shown, is_over)
         };
-        shown += lines.len();
         if !lines.is_empty() {
             print(&(lines.join("\n") + "\n"))?;
         }
@@ -84,4 +74,21 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         }
         thread::sleep(LOOK);
     }
+}
+
+fn shown(paint: Paint, line: &HistoryLine, is_json: bool) -> String {
+    if is_json {
+        return json!(line).to_string();
+    }
+    format!("{} {}", paint.dim(&line.at), one_line(&line.text))
+}
+
+/// The records of the journal behind the first ones, and whether the plan is over.
+fn new_records(source: &mut Source, id: PlanId, first: usize) -> Result<(Vec<String>, bool), Exit> {
+    let view = source.store()?;
+    let records = view.records(id)?;
+    let line = |record: &Record| serde_json::to_string(record);
+    let lines: Result<Vec<String>, _> = records.iter().skip(first).map(line).collect();
+    let lines = lines.map_err(|error| Exit::failed(format!("a record of plan {id}: {error}")))?;
+    Ok((lines, view.plan(id)?.state == PlanState::Stopped))
 }

@@ -80,7 +80,7 @@ fn there(
     let order = match order {
         BulkOrder::Cancel => "cancel",
         BulkOrder::CancelNow => "cancel_now",
-        BulkOrder::Halt => "halt",
+        BulkOrder::Halt => "terminate",
         BulkOrder::Pause => "pause",
         BulkOrder::Skip => "skip_failed",
         BulkOrder::Retry => "retry_failed",

@@ -8,6 +8,7 @@ mod bench;
 mod check;
 mod completions;
 mod config;
+mod context;
 mod delete;
 #[cfg(feature = "server")]
 mod descriptors;
@@ -15,7 +16,9 @@ mod doctor;
 mod event;
 mod exit;
 mod find;
+mod flow;
 mod hidden;
+mod interrupt;
 mod job;
 mod list;
 mod logs;
@@ -37,6 +40,7 @@ mod settings;
 mod show;
 #[cfg(feature = "server")]
 mod signals;
+mod source;
 mod span;
 mod stats;
 mod store;
@@ -49,6 +53,12 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use exit::Exit;
 use settings::{Flags, Settings};
+
+/// The version, with the commit where it is known.
+const VERSION: &str = match option_env!("TURNWHEEL_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
 
 /// Text after the options in `turnwheel --help`.
 const AFTER_HELP: &str = "\
@@ -68,7 +78,7 @@ shown only on a terminal. What verbs have in common is set by flags, else by the
 /// Turnwheel runs flows and keeps their progress in one file: after a kill at any moment they
 /// continue where they were. This command shows and changes the plans of a store.
 #[derive(Debug, Parser)]
-#[command(name = "turnwheel", version, max_term_width = 100)]
+#[command(name = "turnwheel", version = VERSION, max_term_width = 100)]
 struct Command {
     #[command(flatten)]
     flags: Flags,
@@ -92,7 +102,8 @@ enum Verb {
     #[command(after_help = orders::AFTER_HELP)]
     Cancel(orders::Cancel),
     #[command(after_help = orders::AFTER_HELP)]
-    Halt(orders::Halt),
+    #[command(alias = "halt")]
+    Terminate(orders::Terminate),
     #[command(after_help = orders::AFTER_HELP)]
     Skip(orders::Skip),
     #[command(after_help = orders::AFTER_HELP)]
@@ -105,6 +116,7 @@ enum Verb {
     Again(again::Again),
     #[command(after_help = delete::AFTER_HELP)]
     Delete(delete::Delete),
+    Flow(flow::Arguments),
     Event(event::Arguments),
     Schedule(schedule::Arguments),
     Job(job::Arguments),
@@ -113,6 +125,7 @@ enum Verb {
     Restore(backup::Restore),
     Export(backup::Export),
     Store(store::Arguments),
+    Context(context::Arguments),
     Config(config::Arguments),
     Completions(completions::Arguments),
     Doctor(doctor::Arguments),
@@ -127,7 +140,10 @@ impl Verb {
         if matches!(self, Self::Serve(_)) {
             return true;
         }
-        matches!(self, Self::Run(_) | Self::Resume(_) | Self::Retry(_) | Self::Again(_))
+        matches!(
+            self,
+            Self::Run(_) | Self::Resume(_) | Self::Retry(_) | Self::Again(_) | Self::Flow(_)
+        )
     }
 }
 
@@ -154,6 +170,7 @@ fn act(flags: &Flags, verb: &Verb) -> Result<(), Exit> {
     // Commands without settings work even if the settings are invalid.
     match verb {
         Verb::Config(arguments) => return config::run(flags, arguments),
+        Verb::Context(arguments) => return context::run(flags, arguments),
         Verb::Completions(arguments) => return completions::run(arguments),
         Verb::Doctor(arguments) => return doctor::run(arguments),
         _ => {}
@@ -175,13 +192,14 @@ fn act(flags: &Flags, verb: &Verb) -> Result<(), Exit> {
         Verb::Logs(arguments) => logs::run(&settings, arguments),
         Verb::Stats(arguments) => stats::run(&settings, arguments),
         Verb::Cancel(arguments) => orders::cancel(&settings, arguments),
-        Verb::Halt(arguments) => orders::halt(&settings, arguments),
+        Verb::Terminate(arguments) => orders::terminate(&settings, arguments),
         Verb::Skip(arguments) => orders::skip(&settings, arguments),
         Verb::Retry(arguments) => orders::retry(&settings, arguments),
         Verb::Pause(arguments) => orders::pause(&settings, arguments),
         Verb::Resume(arguments) => orders::resume(&settings, arguments),
         Verb::Again(arguments) => again::again(&settings, arguments),
         Verb::Delete(arguments) => delete::delete(&settings, arguments),
+        Verb::Flow(arguments) => flow::run(&settings, arguments),
         Verb::Event(arguments) => event::run(&settings, arguments),
         Verb::Schedule(arguments) => schedule::run(&settings, arguments),
         Verb::Job(arguments) => job::run(&settings, arguments),
@@ -190,7 +208,7 @@ fn act(flags: &Flags, verb: &Verb) -> Result<(), Exit> {
         Verb::Restore(arguments) => backup::restore(&settings, arguments),
         Verb::Export(arguments) => backup::export(&settings, arguments),
         Verb::Store(arguments) => store::run(&settings, arguments),
-        Verb::Config(_) | Verb::Completions(_) | Verb::Doctor(_) => Ok(()),
+        Verb::Config(_) | Verb::Context(_) | Verb::Completions(_) | Verb::Doctor(_) => Ok(()),
     }
 }
 

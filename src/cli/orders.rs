@@ -1,19 +1,20 @@
-//! `turnwheel cancel`, `halt`, `skip`, `retry`, `pause`, `resume`: orders for plans.
+//! `turnwheel cancel`, `terminate`, `skip`, `retry`, `pause`, `resume`: orders for plans.
 
 use std::collections::HashMap;
 
 use serde_json::{json, Value};
-use turnwheel::engine::store::{Order as Listing, StoreView};
+use turnwheel::engine::store::Order as Listing;
 use turnwheel::engine::{Action, BulkOrder, PlanId, PlanState, StepId, World};
 use turnwheel::flow::FlowPlan;
 
 use super::again::{self, Changed};
-use super::exit::{Exit, FAILED, NOT_FOUND};
-use super::find::{PlanRef, Which};
+use super::exit::{Exit, FAILED, NOTHING, NOT_FOUND};
+use super::find::{id_of, PlanRef, Which};
 use super::many;
 use super::paint::{one_line, print, print_json, tell, Paint};
 use super::place::{Hands, Place};
 use super::settings::Settings;
+use super::source::Source;
 
 /// Plans of one command, at most, unless --limit says otherwise.
 const PLANS: u32 = 1_000;
@@ -32,12 +33,12 @@ Examples:
   turnwheel retry --state paused --since 2h
   turnwheel retry last              starts a failed flow from its failed task
   turnwheel retry last --input @repaired.json --flow-version latest
-  turnwheel halt last
+  turnwheel terminate last
   turnwheel pause --flow hello
   turnwheel resume last             goes on with an interrupted flow, to its end
 
 Exit codes: 0 all plans took the order; 1 one of them refused it; 2 wrong usage; 3 there is no such
-store, plan or step; 4 another process has the store and does not serve it.";
+store, plan or step; 4 another process has the store and does not serve it; 5 no plan fits what was said.";
 
 /// The plans of an order.
 #[derive(Debug, clap::Args)]
@@ -73,9 +74,9 @@ pub(crate) struct Cancel {
     force: bool,
 }
 
-/// Stop plans where they are: nothing is called, nothing ended.
+/// End plans where they are, without calling any of their code: no compensation, no clean-up.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Halt {
+pub(crate) struct Terminate {
     #[command(flatten)]
     target: Target,
 }
@@ -136,7 +137,7 @@ pub(crate) struct Resume {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Cancel { is_forced: bool },
-    Halt,
+    Terminate,
     Skip(Option<StepId>),
     Retry(Option<StepId>),
     Pause,
@@ -147,7 +148,7 @@ enum Order {
 #[derive(Clone, Copy, Debug)]
 enum Ask {
     Cancel(bool),
-    Halt,
+    Terminate,
     Skip(StepId),
     SkipFailed,
     Restart(StepId),
@@ -159,8 +160,8 @@ pub(crate) fn cancel(settings: &Settings, arguments: &Cancel) -> Result<(), Exit
     give(settings, &arguments.target, Order::Cancel { is_forced: arguments.force })
 }
 
-pub(crate) fn halt(settings: &Settings, arguments: &Halt) -> Result<(), Exit> {
-    give(settings, &arguments.target, Order::Halt)
+pub(crate) fn terminate(settings: &Settings, arguments: &Terminate) -> Result<(), Exit> {
+    give(settings, &arguments.target, Order::Terminate)
 }
 
 pub(crate) fn skip(settings: &Settings, arguments: &Skip) -> Result<(), Exit> {
@@ -200,11 +201,11 @@ fn failed_flows(settings: &Settings, target: &Target) -> Result<Vec<(PlanId, Str
     if target.plans.is_empty() && !target.which.is_of_stopped() {
         return Ok(Vec::new());
     }
-    let mut view = Place::of(settings).view()?;
-    let named = target.plans(settings, &mut view, |state| state == PlanState::Stopped)?;
+    let mut source = Source::of(settings)?;
+    let named = target.plans(settings, &mut source, |state| state == PlanState::Stopped)?;
     let mut failed = Vec::with_capacity(named.len());
     for Outcome { plan, name, .. } in named {
-        if view.plan(plan)?.state != PlanState::Stopped {
+        if source.plan(plan)?.summary.state != PlanState::Stopped.name() {
             return Ok(Vec::new());
         }
         failed.push((plan, name));
@@ -231,25 +232,25 @@ fn interrupted_flow(settings: &Settings, arguments: &Resume) -> Result<Option<Pl
         return Ok(None);
     }
     let place = Place::of(settings);
-    let mut view = place.view()?;
-    let plan = plan.find(&mut view)?;
-    let seen = view.plan(plan)?;
-    let is_flow = seen.created.action == FlowPlan::NAME;
-    if is_flow && seen.state == PlanState::Stopped {
+    let mut source = Source::of(settings)?;
+    let plan = plan.find(&mut source)?;
+    let seen = source.plan(plan)?.summary;
+    let is_flow = seen.action == FlowPlan::NAME;
+    if is_flow && seen.state == PlanState::Stopped.name() {
         let message = format!("plan {plan} is over, and there is nothing to resume");
         return Err(Exit::failed(message).advice(format!(
             "turnwheel retry {plan} starts a failed flow from its failed task, turnwheel again \
              {plan} runs it from its begin"
         )));
     }
-    Ok((is_flow && !place.is_served()?).then_some(plan))
+    Ok((is_flow && !place.is_served_as(settings)?).then_some(plan))
 }
 
 impl Order {
     fn name(self) -> &'static str {
         match self {
             Self::Cancel { .. } => "cancel",
-            Self::Halt => "halt",
+            Self::Terminate => "terminate",
             Self::Skip(_) => "skip",
             Self::Retry(_) => "retry",
             Self::Pause => "pause",
@@ -262,7 +263,7 @@ impl Order {
         Some(match self {
             Self::Cancel { is_forced: false } => BulkOrder::Cancel,
             Self::Cancel { is_forced: true } => BulkOrder::CancelNow,
-            Self::Halt => BulkOrder::Halt,
+            Self::Terminate => BulkOrder::Halt,
             Self::Skip(None) => BulkOrder::Skip,
             Self::Pause => BulkOrder::Pause,
             Self::Retry(None) | Self::Resume => BulkOrder::Resume,
@@ -272,7 +273,7 @@ impl Order {
 
     fn is_for(self, state: PlanState) -> bool {
         match self {
-            Self::Cancel { .. } | Self::Halt => state != PlanState::Stopped,
+            Self::Cancel { .. } | Self::Terminate => state != PlanState::Stopped,
             Self::Pause => state == PlanState::Running,
             Self::Skip(_) | Self::Retry(_) | Self::Resume => state == PlanState::Paused,
         }
@@ -282,7 +283,7 @@ impl Order {
     fn asks(self) -> Vec<Ask> {
         match self {
             Self::Cancel { is_forced } => vec![Ask::Cancel(is_forced)],
-            Self::Halt => vec![Ask::Halt],
+            Self::Terminate => vec![Ask::Terminate],
             Self::Pause => vec![Ask::Pause],
             Self::Resume | Self::Retry(None) => vec![Ask::Resume],
             Self::Retry(Some(step)) => vec![Ask::Restart(step), Ask::Resume],
@@ -296,7 +297,7 @@ impl Ask {
     fn body(self) -> Value {
         match self {
             Self::Cancel(is_forced) => json!({ "order": "cancel", "force": is_forced }),
-            Self::Halt => json!({ "order": "halt" }),
+            Self::Terminate => json!({ "order": "terminate" }),
             Self::Skip(step) => json!({ "order": "skip", "step": step.0 }),
             Self::SkipFailed => json!({ "order": "skip_failed" }),
             Self::Restart(step) => json!({ "order": "restart", "step": step.0 }),
@@ -319,10 +320,11 @@ fn give(settings: &Settings, target: &Target, order: Order) -> Result<(), Exit> 
         return conclude(settings, target, order, &outcomes);
     }
     let place = Place::of(settings);
-    let mut view = place.view()?;
-    let plans = target.plans(settings, &mut view, |state| order.is_for(state))?;
+    let mut source = Source::of(settings)?;
+    let plans = target.plans(settings, &mut source, |state| order.is_for(state))?;
     if target.dry_run {
-        return report(settings, target, order.name(), &plans, true);
+        report(settings, target, order.name(), &plans, true)?;
+        return if plans.is_empty() { Err(Exit::new(NOTHING, "")) } else { Ok(()) };
     }
     let hands = if plans.is_empty() { None } else { Some(place.hands(settings)?) };
     let by = settings.by();
@@ -351,7 +353,10 @@ fn conclude(
     outcomes: &[Outcome],
 ) -> Result<(), Exit> {
     report(settings, target, order.name(), outcomes, false)?;
-    ended(outcomes)
+    match outcomes.is_empty() {
+        true => Err(Exit::new(NOTHING, "")),
+        false => ended(outcomes),
+    }
 }
 
 /// The exit of the command, after the outcomes were printed.
@@ -374,7 +379,7 @@ fn order_here(world: &World, plan: PlanId, ask: Ask, by: &str) -> Result<(), Exi
     let asked = match ask {
         Ask::Cancel(false) => handle.cancel(by),
         Ask::Cancel(true) => handle.cancel_now(by),
-        Ask::Halt => handle.halt(by),
+        Ask::Terminate => handle.halt(by),
         Ask::Skip(step) => handle.skip(step, by),
         Ask::SkipFailed => handle.skip_failed(by),
         Ask::Restart(step) => handle.restart_from(step, by),
@@ -401,7 +406,7 @@ impl Target {
     pub(super) fn plans(
         &self,
         settings: &Settings,
-        view: &mut StoreView,
+        source: &mut Source,
         is_for: impl Fn(PlanState) -> bool,
     ) -> Result<Vec<Outcome>, Exit> {
         let is_all = self.which.is_all();
@@ -416,17 +421,20 @@ impl Target {
         let mut found = Vec::new();
         let mut known = HashMap::new();
         for plan in &self.plans {
-            let plan = plan.find(view)?;
-            let name = view.plan(plan)?.label.clone();
+            let plan = plan.find(source)?;
+            let name = source.plan(plan)?.summary.label;
             if known.insert(plan, ()).is_none() {
                 found.push(Outcome { plan, name, problem: None });
             }
         }
         if !is_all {
-            let mut filter = self.which.filter_in(view, settings, self.limit as usize)?;
+            let mut filter = self.which.filter_in(source, settings, self.limit as usize)?;
             filter.order = Listing::OldestFirst;
-            let rows = view.list(&filter)?.into_iter().filter(|row| is_for(row.state));
-            found.extend(rows.map(|row| Outcome { plan: row.id, name: row.label, problem: None }));
+            for row in source.list(&filter)? {
+                if PlanState::from_name(&row.state).is_some_and(&is_for) {
+                    found.push(Outcome { plan: id_of(&row)?, name: row.label, problem: None });
+                }
+            }
         }
         Ok(found)
     }

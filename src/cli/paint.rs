@@ -85,30 +85,33 @@ impl Paint {
         self.with("1", text)
     }
 
-    pub(crate) fn plan(self, state: PlanState) -> String {
-        match state {
-            PlanState::Paused => self.warn(state.name()),
-            PlanState::Stopped => self.dim(state.name()),
-            _ => self.live(state.name()),
+    /// The state of a plan, by its name.
+    pub(crate) fn plan(self, state: &str) -> String {
+        match PlanState::from_name(state) {
+            Some(PlanState::Paused) => self.warn(state),
+            Some(PlanState::Stopped) => self.dim(state),
+            _ => self.live(state),
         }
     }
 
-    pub(crate) fn result(self, result: PlanResult) -> String {
-        match result {
-            PlanResult::Success => self.good(result.name()),
-            PlanResult::Error => self.bad(result.name()),
-            PlanResult::Pending => self.dim(result.name()),
-            _ => self.warn(result.name()),
+    /// The result of a plan, by its name.
+    pub(crate) fn result(self, result: &str) -> String {
+        match PlanResult::from_name(result) {
+            Some(PlanResult::Success) => self.good(result),
+            Some(PlanResult::Error) => self.bad(result),
+            Some(PlanResult::Pending) => self.dim(result),
+            _ => self.warn(result),
         }
     }
 
-    pub(crate) fn step(self, state: StepState) -> String {
-        match state {
-            StepState::Success => self.good(state.name()),
-            StepState::Error | StepState::RevertFailed => self.bad(state.name()),
-            StepState::Pending | StepState::Scheduling => self.dim(state.name()),
-            state if state.is_live() => self.live(state.name()),
-            state => self.warn(state.name()),
+    /// The state of a step, by its name.
+    pub(crate) fn step(self, state: &str) -> String {
+        match StepState::from_name(state) {
+            Some(StepState::Success) => self.good(state),
+            Some(StepState::Error | StepState::RevertFailed) => self.bad(state),
+            Some(StepState::Pending | StepState::Scheduling) => self.dim(state),
+            Some(known) if known.is_live() => self.live(state),
+            _ => self.warn(state),
         }
     }
 }

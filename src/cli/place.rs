@@ -140,6 +140,9 @@ impl Place {
         settings: &Settings,
         builder: WorldBuilder,
     ) -> Result<Hands, Exit> {
+        if settings.asks_server() {
+            return Remote::new("", settings).map(Hands::Server);
+        }
         // A file that is no store must not become one by this.
         self.view()?;
         match builder.opening(Opening::AtRest).build(self.store()?) {
@@ -154,13 +157,21 @@ impl Place {
         }
     }
 
+    /// Whether a server is named, or has the store.
+    pub(crate) fn is_served_as(&self, settings: &Settings) -> Result<bool, Exit> {
+        Ok(settings.asks_server() || self.is_served()?)
+    }
+
     /// Whether a server has the store.
     pub(crate) fn is_served(&self) -> Result<bool, Exit> {
         Ok(self.existing()?.holder()?.is_some_and(|holder| holder.contains(" serving ")))
     }
 
-    /// The server that has the store, if one has it.
+    /// The server that is named, or the one that has the store, if there is one.
     pub(crate) fn served_by(&self, settings: &Settings) -> Result<Option<Remote>, Exit> {
+        if settings.asks_server() {
+            return Remote::new("", settings).map(Some);
+        }
         let holder = self.existing()?.holder()?.filter(|holder| holder.contains(" serving "));
         holder.map(|holder| self.server(&holder, settings)).transpose()
     }

@@ -1,53 +1,57 @@
-//! The server that has a store: changes are requested from it.
-
-use std::sync::Arc;
-use std::time::Duration;
+//! A server that is asked in place of the store: through the client of the API.
 
 use serde_json::Value;
-use ureq::http::{Request, Response};
-use ureq::tls::{parse_pem, Certificate, PemItem, RootCerts, TlsConfig};
+use turnwheel::client::{Client, ClientError};
 
 use super::exit::{Exit, NOT_FOUND};
 use super::settings::Settings;
 
-/// Time limit of a server's answer.
-const ANSWER: Duration = Duration::from_secs(60);
-
-/// The most that is read of an answer, in bytes.
-const ANSWER_MAX: u64 = 64 * 1_024 * 1_024;
-
 /// A server with the API of `turnwheel serve`.
 #[derive(Debug)]
 pub(crate) struct Remote {
-    agent: ureq::Agent,
+    client: Client,
     address: String,
-    token: Option<String>,
-    by: String,
 }
 
 impl Remote {
-    /// The server at its announced address, or at the one of the settings.
+    /// The server of the settings, else the one at its announced address.
     pub(crate) fn new(announced: &str, settings: &Settings) -> Result<Self, Exit> {
-        let mut config = ureq::Agent::config_builder()
-            .timeout_global(Some(ANSWER))
-            .http_status_as_error(false)
-            // The server is on this machine, where a proxy would not find it.
-            .proxy(None);
-        if let Some(file) = settings.text("server-certificates") {
-            config = config.tls_config(trusting(file)?);
-        }
-        let address = settings.text("server").unwrap_or(announced);
-        Ok(Self {
-            agent: config.build().into(),
-            address: address.trim_end_matches('/').to_owned(),
-            token: settings.text("token").map(str::to_owned),
-            by: settings.by(),
-        })
+        let address = settings.text("server").unwrap_or(announced).trim_end_matches('/');
+        let address = match address.contains("://") {
+            true => address.to_owned(),
+            false => format!("http://{address}"),
+        };
+        let client = match settings.text("server-certificates") {
+            Some(file) => {
+                let wrong = |problem: &dyn std::fmt::Display| {
+                    let advice =
+                        "server-certificates names a file in PEM; turnwheel config print shows it";
+                    Exit::usage(format!("the certificates {file}: {problem}")).advice(advice)
+                };
+                let pem = std::fs::read(file).map_err(|error| wrong(&error))?;
+                Client::trusting(&address, &pem).map_err(|error| wrong(&error))?
+            }
+            None => Client::new(&address),
+        };
+        let client = client.by(&settings.by());
+        let client = match settings.text("token") {
+            Some(token) => client.token(token),
+            None => client,
+        };
+        Ok(Self { client, address })
     }
 
     /// Its address.
     pub(crate) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Asks it something.
+    pub(crate) fn ask<T>(
+        &self,
+        what: impl FnOnce(&Client) -> Result<T, ClientError>,
+    ) -> Result<T, Exit> {
+        what(&self.client).map_err(|error| self.refused(error))
     }
 
     /// Sends a request under `/api/v1`.
@@ -57,8 +61,8 @@ impl Remote {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Value, Exit> {
-        let body = body.map(|body| ("application/json", body.to_string()));
-        self.ask(method, path, body, None)
+        let body = body.map(|body| body.to_string().into_bytes());
+        self.ask(|client| client.call(method, path, &[], body))
     }
 
     /// Posts a text with its content type, and an idempotency key if there is one.
@@ -69,91 +73,46 @@ impl Remote {
         text: String,
         key: Option<&str>,
     ) -> Result<Value, Exit> {
-        self.ask("POST", path, Some((kind, text)), key)
+        let mut headers = vec![("content-type", kind)];
+        headers.extend(key.map(|key| ("idempotency-key", key)));
+        self.ask(|client| client.call("POST", path, &headers, Some(text.into_bytes())))
     }
 
-    fn ask(
-        &self,
-        method: &str,
-        path: &str,
-        body: Option<(&str, String)>,
-        key: Option<&str>,
-    ) -> Result<Value, Exit> {
-        let uri = format!("{}/api/v1{path}", self.address);
-        let mut request = Request::builder()
-            .method(method)
-            .uri(&uri)
-            .header("accept", "application/json")
-            .header("x-turnwheel-by", &self.by);
-        if let Some(token) = &self.token {
-            request = request.header("authorization", format!("Bearer {token}"));
-        }
-        if let Some(key) = key {
-            request = request.header("idempotency-key", key);
-        }
-        let sent = match body {
-            Some((kind, text)) => {
-                let request = request.header("content-type", kind);
-                self.agent.run(request.body(text).map_err(|error| self.unsendable(&error))?)
-            }
-            None => self.agent.run(request.body(()).map_err(|error| self.unsendable(&error))?),
-        };
-        self.read(sent)
-    }
-
-    fn read(&self, sent: Result<Response<ureq::Body>, ureq::Error>) -> Result<Value, Exit> {
-        let mut answer = sent.map_err(|error| {
-            let failed =
-                Exit::failed(format!("the server {} does not answer: {error}", self.address));
-            if self.address.starts_with("https:") && error.to_string().contains("certificate") {
-                return failed.advice(
-                    "name the file with the certificates to trust as server-certificates in the \
-                     configuration, and the address that they are for as server",
-                );
-            }
-            failed.advice("it has the store; look whether it is alive, or stop it")
-        })?;
-        let status = answer.status().as_u16();
-        let text = answer.body_mut().with_config().limit(ANSWER_MAX).read_to_string();
-        let text = text.map_err(|error| {
-            Exit::failed(format!("the answer of the server {} broke off: {error}", self.address))
-        })?;
-        let value: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
-        if (200..300).contains(&status) {
-            return Ok(value);
-        }
-        let detail = value["detail"].as_str().or(value["title"].as_str()).unwrap_or(&text);
+    fn answered(&self, status: u16, detail: &str) -> Exit {
         let message = format!("the server {} says: {detail}", self.address);
-        Err(match status {
-            401 | 403 => Exit::failed(message)
-                .advice("give its token in TURNWHEEL_TOKEN or as token in the configuration"),
+        match status {
+            401 | 403 => Exit::failed(message).advice(
+                "give its token in TURNWHEEL_TOKEN, as token in the configuration, or in a context \
+                 (turnwheel help context)",
+            ),
             404 => Exit::new(NOT_FOUND, message),
             _ => Exit::failed(message),
-        })
-    }
-
-    fn unsendable(&self, error: &ureq::http::Error) -> Exit {
-        Exit::failed(format!("nothing can be asked of the server {}: {error}", self.address))
-    }
-}
-
-/// TLS that trusts only certificates signed by those of a file.
-fn trusting(file: &str) -> Result<TlsConfig, Exit> {
-    let wrong = |problem: &dyn std::fmt::Display| {
-        Exit::usage(format!("the certificates {file}: {problem}"))
-            .advice("server-certificates names a file in PEM; turnwheel config print shows it")
-    };
-    let text = std::fs::read(file).map_err(|error| wrong(&error))?;
-    let mut trusted: Vec<Certificate<'static>> = Vec::new();
-    for item in parse_pem(&text) {
-        if let PemItem::Certificate(certificate) = item.map_err(|error| wrong(&error))? {
-            trusted.push(certificate);
         }
     }
-    if trusted.is_empty() {
-        return Err(wrong(&"it holds no certificate"));
+
+    fn refused(&self, error: ClientError) -> Exit {
+        let address = &self.address;
+        match error {
+            ClientError::Refused(problem) => self.answered(problem.status, &problem.detail),
+            ClientError::Foreign { status, text } => {
+                let said: Value = serde_json::from_str(&text).unwrap_or_default();
+                let detail = said["detail"].as_str().or(said["title"].as_str());
+                self.answered(status, detail.unwrap_or(&text))
+            }
+            ClientError::Lost { problem, .. } => {
+                let failed =
+                    Exit::failed(format!("the server {address} does not answer: {problem}"));
+                if address.starts_with("https:") && problem.contains("certificate") {
+                    return failed.advice(
+                        "name the file with the certificates to trust as server-certificates in the \
+                         configuration, and the address that they are for as server",
+                    );
+                }
+                failed.advice("look whether it is alive and whether this is its address")
+            }
+            other => Exit::failed(format!("the server {address}: {other}")),
+        }
     }
-    Ok(TlsConfig::builder().root_certs(RootCerts::Specific(Arc::new(trusted))).build())
 }
 
 /// A name as a part of a path.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{bounded, Receiver, RecvTimeoutError, Sender};
 use serde_json::{json, Map, Value};
+use turnwheel::api::PlanDetail;
 use turnwheel::engine::{
     BuildError, Opening, PlanHandle, PlanId, PlanState, PlanView, StoreError, TriggerOptions, World,
 };
@@ -16,7 +17,8 @@ use turnwheel::runtime::completion::block_on;
 
 use super::check::text_of;
 use super::event::read_json;
-use super::exit::{Exit, INTERRUPTED};
+use super::exit::Exit;
+use super::interrupt;
 use super::outside::host_io;
 use super::paint::{print, tell};
 use super::place::{self, Place};
@@ -43,10 +45,11 @@ Examples:
   turnwheel run examples/flows/audit.yaml --input '{\"directory\": \"examples/data\"}'
   turnwheel run report.yaml --input @input.json > result.json
   turnwheel run report.yaml --key 2026-11-21      begins once: the same key again gives the same plan
+  turnwheel run report.yaml --detach              a server runs it; prints the plan
   turnwheel resume last                           goes on with what was interrupted
 
 Exit codes: 0 it ended well; 1 it has failed, or was cancelled; 2 wrong usage, or a flow that is wrong;
-4 another process has the store and does not serve it; 130 interrupted.";
+4 another process has the store and does not serve it; 130 interrupted; 143 terminated.";
 
 /// Run a flow to its end, with its progress on standard error and its result on standard output.
 #[derive(Debug, clap::Args)]
@@ -74,6 +77,10 @@ pub(crate) struct Arguments {
     /// Collector that gets the steps as traces, OTLP over HTTP, such as <http://localhost:4318>.
     #[arg(long, value_name = "URL")]
     otlp: Option<String>,
+
+    /// Print the plan and do not wait for its end: a server runs it.
+    #[arg(long, short, conflicts_with = "quiet")]
+    detach: bool,
 
     /// Show no progress.
     #[arg(long, short)]
@@ -106,6 +113,10 @@ fn load_and_run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> 
         options = options.label(name, value);
     }
     let (world, io) = match open(settings)? {
+        Runner::Here(world, _) if arguments.detach => {
+            world.shutdown()?;
+            return Err(no_server());
+        }
         Runner::Here(world, io) => (world, io),
         Runner::Server(server) => {
             return run_there(settings, arguments, &server, (&flow, text), &input)
@@ -178,7 +189,21 @@ fn run_there(
     let path = format!("/flows/{namespace}/{name}/{version}/start");
     let body = json!({ "input": input, "labels": labels }).to_string();
     let started = server.post(&path, "application/json", body, arguments.key.as_deref())?;
+    if arguments.detach {
+        return print_id(&started);
+    }
     follow_there(settings, server, &started, arguments.quiet)
+}
+
+/// Prints the plan that a server has started.
+pub(super) fn print_id(started: &Value) -> Result<(), Exit> {
+    print(&format!("{}\n", started["id"].as_str().unwrap_or_default()))
+}
+
+/// Nobody else runs a plan that this process does not wait for.
+pub(super) fn no_server() -> Exit {
+    Exit::failed("--detach leaves the plan to a server, and none has the store")
+        .advice("start one (turnwheel serve), or name one with --server URL")
 }
 
 /// Waits for the end of a plan that the server has started.
@@ -194,6 +219,10 @@ fn follow_there(
     })?;
     if !is_quiet {
         tell!("plan {id}; {} runs it, also when this command is stopped", server.address());
+    }
+    if settings.asks_server() {
+        let plan = server.ask(|client| client.wait(&id.to_string()))?;
+        return print(&format!("{:#}\n", result_there(&plan)?));
     }
     let place = Place::of(settings);
     let mut view = place.view()?;
@@ -277,8 +306,28 @@ pub(crate) fn go_on(settings: &Settings, id: PlanId) -> Result<(), Exit> {
     see_through(&world, &io, &plan, false)
 }
 
+/// The result of a plan of a server.
+fn result_there(plan: &PlanDetail) -> Result<Value, Exit> {
+    let summary = &plan.summary;
+    let has_ended = summary.state == PlanState::Stopped.name();
+    if has_ended && matches!(summary.result.as_str(), "success" | "warning") {
+        return Ok(plan.output.clone());
+    }
+    let id = &summary.id;
+    let why = summary.error.as_ref().or(summary.waits_for.as_ref());
+    let why = why.map_or_else(|| summary.result.clone(), Clone::clone);
+    let state = if has_ended { "" } else { "it is paused: " };
+    Err(Exit::failed(format!("plan {id}: {state}{why}")).advice(format!(
+        "turnwheel show {id} tells what it has done, turnwheel retry {id} starts it from its \
+             failed task"
+    )))
+}
+
 /// A world that continues no plan by itself, over the store of the settings.
-fn open(settings: &Settings) -> Result<Runner, Exit> {
+pub(super) fn open(settings: &Settings) -> Result<Runner, Exit> {
+    if settings.asks_server() {
+        return Remote::new("", settings).map(Runner::Server);
+    }
     let store = Place::writable(settings)?;
     let io = host_io(settings);
     let builder = World::builder().flows(io.clone()).opening(Opening::OnRequest);
@@ -295,7 +344,7 @@ fn open(settings: &Settings) -> Result<Runner, Exit> {
 }
 
 /// The process that runs a flow.
-enum Runner {
+pub(super) enum Runner {
     /// This process.
     Here(World, HostIo),
     /// The server that has the store.
@@ -304,7 +353,8 @@ enum Runner {
 
 enum News {
     Over(Result<Box<PlanView>, Exit>),
-    Interrupted,
+    /// By a signal, with the exit code of it.
+    Interrupted(u8),
 }
 
 /// Shows a plan until it is over, or the user interrupts.
@@ -314,13 +364,13 @@ fn see_through(world: &World, io: &HostIo, plan: &PlanHandle, is_quiet: bool) ->
     let (told, news) = bounded(2);
     // Without a handler an interrupt ends the process as kill does: nothing durable is lost.
     let (interrupted, mut is_again) = (told.clone(), false);
-    let _ = ctrlc::set_handler(move || {
+    interrupt::on_signal(move |code| {
         if std::mem::replace(&mut is_again, true) {
             // The guards end the remaining commands at the end of this process.
             tell!("turnwheel: interrupted again; the flow goes on with: turnwheel resume {id}");
-            std::process::exit(INTERRUPTED.into());
+            std::process::exit(code.into());
         }
-        drop(interrupted.send(News::Interrupted));
+        drop(interrupted.send(News::Interrupted(code)));
     });
     watch(plan, told)?;
     let mut progress = Progress::new(id, is_quiet);
@@ -332,7 +382,7 @@ fn see_through(world: &World, io: &HostIo, plan: &PlanHandle, is_quiet: bool) ->
             world.shutdown()?;
             print(&format!("{:#}\n", ended?))
         }
-        News::Interrupted => {
+        News::Interrupted(code) => {
             let stopped = world.shutdown_within(PATIENCE);
             // Their results do not count; they must not run beside the next attempt.
             let mut have_ended = io.end(PATIENCE);
@@ -346,7 +396,7 @@ fn see_through(world: &World, io: &HostIo, plan: &PlanHandle, is_quiet: bool) ->
                 tell!("turnwheel: what runs now is interrupted, and begins anew when the flow goes on");
             }
             let message = format!("interrupted; the flow goes on with: turnwheel resume {id}");
-            Err(Exit::new(INTERRUPTED, message))
+            Err(Exit::new(code, message))
         }
     }
 }

@@ -3,17 +3,20 @@
 use std::time::{Duration, SystemTime};
 
 use serde_json::{json, Value};
-use turnwheel::engine::schedule::{CatchUp, Overlap, Schedule, ScheduleView, Timing};
-use turnwheel::engine::{Payload, Time, World};
-use turnwheel::flow::WithFlows;
+use turnwheel::api::TimingSpec;
+use turnwheel::engine::schedule::{CatchUp, Overlap, Schedule};
+use turnwheel::engine::{Action, Payload, Time, World};
+use turnwheel::flow::{FlowPlan, WithFlows};
 
 use super::event::read_json;
 use super::exit::Exit;
+use super::flow;
 use super::outside::host_io;
 use super::paint::{one_line, print, print_json, table, tell, Paint};
 use super::place::{Hands, Place};
 use super::remote::encoded;
 use super::settings::Settings;
+use super::source::Source;
 use super::span;
 
 /// Schedules that are listed, at most.
@@ -23,7 +26,10 @@ const AFTER_HELP: &str = "\
 Examples:
   turnwheel schedule list
   turnwheel schedule add nightly --cron '0 3 * * *' --zone Europe/Berlin --action report --input '{}'
+  turnwheel schedule add nightly --cron '0 3 * * *' --zone Europe/Berlin --flow guide/report
   turnwheel schedule next nightly --count 5
+  turnwheel schedule trigger nightly
+  turnwheel schedule backfill nightly --from 2026-11-01T00:00:00Z --until 2026-11-08T00:00:00Z
   turnwheel schedule next --cron '*/15 9-17 * * mon-fri' --zone Europe/Berlin
   turnwheel schedule pause nightly --why 'the disk is being replaced'
 
@@ -72,6 +78,24 @@ enum What {
         /// The schedule.
         name: String,
     },
+    /// Launch now, regardless of the overlap policy; prints the plan.
+    #[command(after_help = AFTER_HELP)]
+    Trigger {
+        /// The schedule.
+        name: String,
+    },
+    /// Launch the times in a range, such as those of an outage.
+    #[command(after_help = AFTER_HELP)]
+    Backfill {
+        /// The schedule.
+        name: String,
+        /// The first time (RFC 3339), or how long ago (2h, 7d).
+        #[arg(long, value_name = "TIME", value_parser = span::moment)]
+        from: Time,
+        /// The time after the last one.
+        #[arg(long, value_name = "TIME", value_parser = span::moment)]
+        until: Time,
+    },
     /// Show the next times of a schedule, or of a pattern.
     #[command(after_help = AFTER_HELP)]
     Next(Next),
@@ -107,12 +131,17 @@ struct Add {
     zone: Option<String>,
 
     /// The action that is launched.
-    #[arg(long)]
-    action: String,
+    #[arg(long, conflicts_with = "flow")]
+    action: Option<String>,
 
-    /// Its input: JSON, @FILE, or - for standard input.
-    #[arg(long, value_name = "JSON", default_value = "null")]
-    input: String,
+    /// The flow that is started: its name, namespace/name, or with :version; the newest version now
+    /// if none is said.
+    #[arg(long, value_name = "FLOW")]
+    flow: Option<String>,
+
+    /// Its input: JSON, @FILE, or - for standard input [default: null, of a flow {}].
+    #[arg(long, value_name = "JSON")]
+    input: Option<String>,
 
     /// Policy for a launch while a plan of the schedule is running.
     #[arg(long, default_value = "forbid", value_parser = ["allow", "forbid", "replace", "queue"])]
@@ -168,6 +197,15 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
             })?;
             print(&format!("{name} launches again\n"))
         }
+        What::Trigger { name } => {
+            let answer = ask_server(settings, name, "/trigger", None)?;
+            print(&format!("{}\n", answer["id"].as_str().unwrap_or_default()))
+        }
+        What::Backfill { name, from, until } => {
+            let body = json!({ "from": from.to_string(), "until": until.to_string() });
+            let answer = ask_server(settings, name, "/backfill", Some(&body))?;
+            print(&format!("{name} makes up for {} times\n", answer["times"]))
+        }
         What::Remove { name } => {
             change(settings, name, "DELETE", "", None, |world, _| {
                 world.schedules().remove(name).wait()
@@ -175,6 +213,21 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
             print(&format!("{name} is removed\n"))
         }
     }
+}
+
+/// Asks the server for launches: plans run there.
+fn ask_server(
+    settings: &Settings,
+    name: &str,
+    path: &str,
+    body: Option<&Value>,
+) -> Result<Value, Exit> {
+    let Some(server) = Place::of(settings).served_by(settings)? else {
+        return Err(Exit::failed("schedules launch while a server has the store, and none has")
+            .advice("start one (turnwheel serve), or name one with --server URL"));
+    };
+    let path = format!("/schedules/{}{path}", encoded(name));
+    server.send("POST", &path, body)
 }
 
 /// Changes a schedule, here or at the server that has the store.
@@ -221,7 +274,7 @@ impl When {
 }
 
 fn put(settings: &Settings, add: &Add) -> Result<(), Exit> {
-    let input = read_json(&add.input)?;
+    let (action, input) = add.started(settings)?;
     let overlap = match add.overlap.as_str() {
         "allow" => Overlap::Allow,
         "replace" => Overlap::Replace,
@@ -241,8 +294,8 @@ fn put(settings: &Settings, add: &Add) -> Result<(), Exit> {
     // Errors of the times are reported before the store is opened.
     schedule.times(Time::from(SystemTime::now()), 1)?;
     let schedule = schedule.overlap(overlap).catch_up(catch_up).jitter(add.jitter);
-    let schedule = schedule.action_named(&add.action, payload);
-    let body = add.body(&input);
+    let schedule = schedule.action_named(&action, payload);
+    let body = add.body(&action, &input);
     // With flows, so that inputs are checked.
     let builder = World::builder().flows(host_io(settings));
     match Place::of(settings).hands_with(settings, builder)? {
@@ -261,8 +314,24 @@ fn put(settings: &Settings, add: &Add) -> Result<(), Exit> {
 }
 
 impl Add {
+    /// What is started: an action and its input.
+    fn started(&self, settings: &Settings) -> Result<(String, Value), Exit> {
+        let input = self.input.as_deref().map(read_json).transpose()?;
+        match (&self.flow, &self.action) {
+            (Some(name), _) => {
+                let flow = flow::named(settings, name)?;
+                let start = flow.start(input.unwrap_or_else(|| json!({})));
+                let start = serde_json::to_value(start).map_err(Exit::failed)?;
+                Ok((FlowPlan::NAME.to_owned(), start))
+            }
+            (None, Some(action)) => Ok((action.clone(), input.unwrap_or(Value::Null))),
+            (None, None) => Err(Exit::usage(format!("{} starts nothing", self.name))
+                .advice("say what it starts with --flow FLOW or --action ACTION")),
+        }
+    }
+
     /// In the shape of the HTTP API.
-    fn body(&self, input: &Value) -> Value {
+    fn body(&self, action: &str, input: &Value) -> Value {
         let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let zone = self.zone.as_deref().unwrap_or("UTC");
         let timing = match (&self.when.cron, self.when.every, self.when.at) {
@@ -276,17 +345,16 @@ impl Add {
             Err(_) => Value::from(self.catch_up.as_str()),
         };
         json!({
-            "timing": timing, "action": self.action, "input": input, "overlap": self.overlap,
+            "timing": timing, "action": action, "input": input, "overlap": self.overlap,
             "catch_up": catch_up, "jitter_ms": ms(self.jitter),
         })
     }
 }
 
 fn list(settings: &Settings, is_json: bool) -> Result<(), Exit> {
-    let schedules = Place::of(settings).view()?.schedules("", LISTED)?;
+    let schedules = Source::of(settings)?.schedules()?;
     if is_json {
-        let schedules: Vec<Value> = schedules.iter().map(json_of).collect();
-        return print_json(&json!({ "schedules": schedules }));
+        return print_json(&json!({ "schedules": schedules, "next": null }));
     }
     if schedules.is_empty() {
         tell!("the store has no schedules");
@@ -296,68 +364,61 @@ fn list(settings: &Settings, is_json: bool) -> Result<(), Exit> {
     let rows: Vec<Vec<String>> = schedules
         .iter()
         .map(|schedule| {
-            let next = match (&schedule.paused, schedule.next) {
+            let next = match (&schedule.paused, &schedule.next) {
                 (Some(paused), _) => paint.warn(&format!("paused by {}", one_line(&paused.by))),
                 (None, Some(next)) => span::shown(next),
                 (None, None) => String::new(),
             };
-            let last = schedule.last.as_ref().map(|last| span::shown(last.at));
-            let when = one_line(&schedule.timing.to_string());
-            let (name, action) = (one_line(&schedule.name), one_line(&schedule.action));
-            vec![name, when, next, last.unwrap_or_default(), action]
+            let last = schedule.last.as_ref().map(|last| span::shown(&last.at));
+            let starts = match schedule.spec.input["flow"].as_str() {
+                Some(flow) if schedule.spec.action == FlowPlan::NAME => one_line(flow),
+                _ => one_line(&schedule.spec.action),
+            };
+            let when = one_line(&when(&schedule.spec.timing));
+            vec![one_line(&schedule.name), when, next, last.unwrap_or_default(), starts]
         })
         .collect();
-    print(&table(paint, &["schedule", "when", "next", "last", "action"], &rows))
+    print(&table(paint, &["schedule", "when", "next", "last", "starts"], &rows))
 }
 
-fn json_of(schedule: &ScheduleView) -> Value {
-    let timing = match &schedule.timing {
-        Timing::Cron { pattern, zone } => json!({ "cron": { "pattern": pattern, "zone": zone } }),
-        Timing::Every { period_us, offset_us } => {
-            json!({ "every": { "period_ms": period_us / 1_000, "offset_ms": offset_us / 1_000 } })
-        }
-        Timing::At(time) => json!({ "at": time.to_string() }),
-        Timing::Manual => json!({ "manual": {} }),
-        Timing::After { pause_us } => json!({ "after": { "pause_ms": pause_us / 1_000 } }),
-    };
-    json!({
-        "name": schedule.name,
-        "timing": timing,
-        "action": schedule.action,
-        "input": super::show::value(&schedule.input),
-        "created_at": schedule.created_at.to_string(),
-        "paused": schedule.paused.as_ref().map(|paused| {
-            json!({ "at": paused.at.to_string(), "by": paused.by, "why": paused.why })
-        }),
-        "next": schedule.next.map(|time| time.to_string()),
-        "last": schedule.last.as_ref().map(|last| last.at.to_string()),
-        "problem": schedule.problem,
-        "launched": schedule.counts.launched,
-        "skipped": schedule.counts.skipped,
-        "missed": schedule.counts.missed,
-        "failed": schedule.counts.failed,
-        "running": schedule.running.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "waiting": schedule.waiting,
-    })
+/// When a schedule launches, for people.
+fn when(timing: &TimingSpec) -> String {
+    let length = |ms: &u64| span::long(Duration::from_millis(*ms));
+    match timing {
+        TimingSpec::Cron { pattern, zone } => format!("{pattern} {zone}"),
+        TimingSpec::Every { period_ms, .. } => format!("every {}", length(period_ms)),
+        TimingSpec::At(time) => format!("once at {time}"),
+        TimingSpec::Manual {} => "only by hand".to_owned(),
+        TimingSpec::After { pause_ms } => format!("{} after its end", length(pause_ms)),
+    }
 }
 
 fn times(settings: &Settings, next: &Next) -> Result<(), Exit> {
     let now = Time::from(SystemTime::now());
     let count = next.count as usize;
-    let times = match &next.name {
-        None => next.when.schedule("preview", next.zone.as_deref())?.times(now, count)?,
-        Some(name) => {
-            let all = Place::of(settings).view()?.schedules("", LISTED)?;
-            let found = all.iter().find(|schedule| schedule.name == *name);
-            let found = found.ok_or_else(|| {
-                Exit::not_found(format!("there is no schedule «{name}»"))
-                    .advice("turnwheel schedule list shows those of the store")
-            })?;
-            found.times(now, count)
+    let times: Vec<String> = match &next.name {
+        None => {
+            let schedule = next.when.schedule("preview", next.zone.as_deref())?;
+            schedule.times(now, count)?.iter().map(ToString::to_string).collect()
         }
+        Some(name) => match Source::of(settings)? {
+            Source::Server(server) => {
+                let path = format!("/schedules/{}/times?limit={count}", encoded(name));
+                let found = server.send("GET", &path, None)?;
+                serde_json::from_value(found["times"].clone()).map_err(Exit::failed)?
+            }
+            mut source => {
+                let all = source.store()?.schedules("", LISTED)?;
+                let found = all.iter().find(|schedule| schedule.name == *name);
+                let found = found.ok_or_else(|| {
+                    Exit::not_found(format!("there is no schedule «{name}»"))
+                        .advice("turnwheel schedule list shows those of the store")
+                })?;
+                found.times(now, count).iter().map(ToString::to_string).collect()
+            }
+        },
     };
     if next.json {
-        let times: Vec<String> = times.iter().map(ToString::to_string).collect();
         return print_json(&json!({ "times": times }));
     }
     times.iter().try_for_each(|time| print(&format!("{time}\n")))

@@ -1,17 +1,17 @@
 //! `turnwheel show`: one plan, or one step of it.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use serde_json::{json, Value};
-use turnwheel::engine::picture::{error_of, name_of, state_of};
-use turnwheel::engine::plan::{ActionData, Step};
-use turnwheel::engine::{ActionError, Payload, PlanView, StepId, Time};
+use turnwheel::api::{ErrorInfo, PlanDetail, StepInfo};
+use turnwheel::engine::StepState;
 
 use super::exit::Exit;
 use super::find::PlanRef;
 use super::paint::{one_line, print, print_json, table, Paint};
-use super::place::Place;
 use super::settings::Settings;
+use super::source::Source;
 use super::span;
 
 /// The longest value that is shown in full without --json, in bytes.
@@ -24,6 +24,7 @@ Examples:
   turnwheel show last
   turnwheel show 0190a5c4-7b1e-7cc3-98c4-dc0c0c07398f --step 3     input, output, error of a step
   turnwheel show 398f --json | jq .output
+  turnwheel show 398f --steps --json               every step, as the API has them
 
 Exit codes: 0 shown; 2 wrong usage; 3 there is no such store, plan or step.";
 
@@ -38,109 +39,44 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "STEP")]
     step: Option<u32>,
 
-    /// Print one JSON object.
+    /// Of the JSON object: the steps in place of the plan.
+    #[arg(long, requires = "json", conflicts_with = "step")]
+    steps: bool,
+
+    /// Print one JSON object, as the API has it.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
-    let mut view = Place::of(settings).view()?;
-    let id = arguments.plan.find(&mut view)?;
-    let plan = view.plan(id)?;
+    let mut source = Source::of(settings)?;
+    let id = arguments.plan.find(&mut source)?;
     let paint = Paint::stdout(settings.colour());
-    match arguments.step {
-        None if arguments.json => print_json(&whole(&plan)),
-        None => print(&text(paint, &plan)),
-        Some(number) => {
-            let step = plan.find_step(StepId(number)).ok_or_else(|| {
-                Exit::not_found(format!("plan {id} has no step {number}"))
-                    .advice("turnwheel show without --step lists its steps")
-            })?;
-            let json = step_json(&plan, step);
-            if arguments.json {
-                print_json(&json)
-            } else {
-                print(&step_text(paint, &plan, step))
-            }
+    if let Some(number) = arguments.step {
+        let step = source.step(id, number)?;
+        return match arguments.json {
+            true => print_json(&json!(step)),
+            false => print(&step_text(paint, &id.to_string(), &step)),
+        };
+    }
+    match (arguments.json, arguments.steps) {
+        (true, true) => print_json(&json!({ "steps": source.steps(id)?, "next": null })),
+        (true, false) => print_json(&json!(source.plan(id)?)),
+        (false, _) => {
+            let plan = source.plan(id)?;
+            print(&text(paint, &plan, &source.steps(id)?))
         }
     }
 }
 
-/// The value of a payload; its text if it is no JSON.
-pub(crate) fn value(payload: &Payload) -> Value {
-    payload.read().unwrap_or_else(|_| Value::from(payload.as_str()))
+/// An error as people read it.
+pub(crate) fn error_text(error: &ErrorInfo) -> String {
+    one_line(&format!("{} ({})", error.message, error.kind))
 }
 
-fn times(time: Option<Time>) -> Value {
-    time.map_or(Value::Null, |time| Value::from(time.to_string()))
-}
-
-fn error_json(error: Option<&ActionError>) -> Value {
-    error.map_or(
-        Value::Null,
-        |error| json!({ "kind": error.kind, "message": error.message, "is_final": error.is_final }),
-    )
-}
-
-/// A plan with its steps.
-pub(crate) fn whole(plan: &PlanView) -> Value {
-    let root = plan.root();
-    let payload =
-        |of: fn(&ActionData) -> &Payload| root.map_or(Value::Null, |root| value(of(root)));
-    json!({
-        "id": plan.id.to_string(),
-        "label": plan.label,
-        "action": plan.created.action,
-        "labels": plan.labels,
-        "by": plan.created.by,
-        "key": plan.created.key,
-        "priority": plan.created.priority,
-        "state": plan.state.name(),
-        "result": plan.result().name(),
-        "progress": plan.progress(),
-        "waits": plan.waiting().name(),
-        "waits_for": plan.waits_for(),
-        "created_at": plan.created.at.to_string(),
-        "started_at": times(plan.started_at),
-        "ended_at": times(plan.ended_at),
-        "wakes_at": times(plan.wakes_at()),
-        "deadline": times(plan.created.deadline),
-        "ran_ms": plan.execution_time().as_secs_f64() * 1e3,
-        "input": root
-            .map_or_else(|| value(&plan.created.input), |root| value(&plan.input_seen(root))),
-        "output": payload(|root| &root.output),
-        "planning_error": error_json(plan.planning_error.as_ref()),
-        "steps": plan.steps.iter().map(|step| step_json(plan, step)).collect::<Vec<_>>(),
-        "history": plan.history.iter()
-            .map(|entry| json!({ "at": entry.at.to_string(), "text": entry.text }))
-            .collect::<Vec<_>>(),
-    })
-}
-
-fn step_json(plan: &PlanView, step: &Step) -> Value {
-    let action = plan.action(step.action);
-    json!({
-        "id": step.id.0,
-        "action": action.name,
-        "action_id": action.id.0,
-        "kind": step.kind.name(),
-        "state": state_of(action, step).name(),
-        "queue": step.queue,
-        "attempt": step.attempt,
-        "calls": step.calls,
-        "failures": step.failures,
-        "progress": step.progress.map(|thousandths| f64::from(thousandths) / 1e3),
-        "waits_for": step.waits_for,
-        "started_at": times(step.started_at),
-        "ended_at": times(step.ended_at),
-        "retry_at": times(step.retry_at),
-        "ran_ms": step.execution_time().as_secs_f64() * 1e3,
-        "input": value(&plan.input_seen(action)),
-        "output": value(&action.output),
-        "error": error_json(error_of(action, step).as_ref()),
-        "revert_error": error_json(step.revert_error.as_ref()),
-        "waiting_events": step.waiting_events(),
-    })
+/// How long code ran, of so many milliseconds.
+pub(crate) fn ran(ms: f64) -> String {
+    span::long(Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default())
 }
 
 /// Writes a line with a name before it, unless the text is empty.
@@ -165,52 +101,36 @@ fn shown(value: &Value) -> String {
     format!("{} … ({} bytes, all of it with --json)", &text[..end], text.len())
 }
 
-fn text(paint: Paint, plan: &PlanView) -> String {
-    let mut text = String::new();
-    let time = |time: Option<Time>| time.map_or_else(String::new, span::shown);
-    let (state, result) = (paint.plan(plan.state), paint.result(plan.result()));
-    line(&mut text, paint, "plan", &plan.id.to_string());
-    line(&mut text, paint, "name", &paint.bold(&one_line(&plan.label)));
-    line(
-        &mut text,
-        paint,
-        "state",
-        &format!("{state}, {result}, {:.0} %", plan.progress() * 100.0),
-    );
-    line(&mut text, paint, "waits for", &one_line(&plan.waits_for()));
-    let by = &plan.created.by;
-    line(
-        &mut text,
-        paint,
-        "created",
-        &format!("{} by {}", span::shown(plan.created.at), one_line(by)),
-    );
-    line(&mut text, paint, "started", &time(plan.started_at));
-    let took = if plan.ended_at.is_some() {
-        format!("{}, after {}", time(plan.ended_at), span::long(plan.real_time()))
-    } else {
-        String::new()
+fn text(paint: Paint, plan: &PlanDetail, steps: &[StepInfo]) -> String {
+    let (mut text, summary) = (String::new(), &plan.summary);
+    let time = |time: &Option<String>| time.as_deref().map_or_else(String::new, span::shown);
+    let (state, result) = (paint.plan(&summary.state), paint.result(&summary.result));
+    line(&mut text, paint, "plan", &summary.id);
+    line(&mut text, paint, "name", &paint.bold(&one_line(&summary.label)));
+    let progress = format!("{state}, {result}, {:.0} %", plan.progress * 100.0);
+    line(&mut text, paint, "state", &progress);
+    let waits_for = summary.waits_for.as_deref().unwrap_or_default();
+    line(&mut text, paint, "waits for", &one_line(waits_for));
+    let created = format!("{} by {}", span::shown(&summary.created_at), one_line(&summary.by));
+    line(&mut text, paint, "created", &created);
+    line(&mut text, paint, "started", &time(&summary.started_at));
+    let from = summary.started_at.as_ref().unwrap_or(&summary.created_at);
+    let took = summary.ended_at.as_ref().and_then(|to| span::between(from, to));
+    let took = took.map(|took| format!("{}, after {}", time(&summary.ended_at), span::long(took)));
+    line(&mut text, paint, "ended", &took.unwrap_or_default());
+    let label = |(name, value): (&String, &String)| match value.as_str() {
+        "" => name.clone(),
+        value => format!("{name}={value}"),
     };
-    line(&mut text, paint, "ended", &took);
-    let labels: Vec<String> = plan
-        .labels
-        .iter()
-        .map(
-            |(name, value)| if value.is_empty() { name.clone() } else { format!("{name}={value}") },
-        )
-        .collect();
+    let labels: Vec<String> = summary.labels.iter().map(label).collect();
     line(&mut text, paint, "labels", &one_line(&labels.join(" ")));
-    let error = plan.planning_error.as_ref().map(|error| paint.bad(&one_line(&error.to_string())));
-    line(&mut text, paint, "error", &error.unwrap_or_default());
-    let input = plan
-        .root()
-        .map_or_else(|| value(&plan.created.input), |root| value(&plan.input_seen(root)));
-    line(&mut text, paint, "input", &shown(&input));
-    let output = plan.root().map_or(Value::Null, |root| value(&root.output));
-    line(&mut text, paint, "output", &shown(&output));
-    if !plan.steps.is_empty() {
-        let rows: Vec<Vec<String>> =
-            plan.steps.iter().map(|step| step_row(paint, plan, step)).collect();
+    let planning = plan.planning_error.as_ref().map(error_text);
+    let error = planning.or_else(|| summary.error.as_deref().map(one_line));
+    line(&mut text, paint, "error", &paint.bad(&error.unwrap_or_default()));
+    line(&mut text, paint, "input", &shown(&plan.input));
+    line(&mut text, paint, "output", &shown(&plan.output));
+    if !steps.is_empty() {
+        let rows: Vec<Vec<String>> = steps.iter().map(|step| step_row(paint, step)).collect();
         text.push('\n');
         let headings = ["step", "action", "phase", "state", "tries", "ran", "why"];
         text.push_str(&table(paint, &headings, &rows));
@@ -218,56 +138,43 @@ fn text(paint: Paint, plan: &PlanView) -> String {
     text
 }
 
-fn step_row(paint: Paint, plan: &PlanView, step: &Step) -> Vec<String> {
-    let action = plan.action(step.action);
-    let state = state_of(action, step);
-    let error = error_of(action, step).filter(|_| !state.is_done());
-    let why = match error.as_ref().or(step.revert_error.as_ref()) {
-        Some(error) => paint.bad(&one_line(&error.to_string())),
-        None => one_line(&step.waits_for),
+fn step_row(paint: Paint, step: &StepInfo) -> Vec<String> {
+    let is_done = StepState::from_name(&step.state).is_some_and(StepState::is_done);
+    let error = step.error.as_ref().filter(|_| !is_done).or(step.revert_error.as_ref());
+    let why = match error {
+        Some(error) => paint.bad(&error_text(error)),
+        None => one_line(step.waits_for.as_deref().unwrap_or_default()),
     };
-    let ran = if step.calls > 0 { span::long(step.execution_time()) } else { String::new() };
     vec![
         step.id.to_string(),
-        one_line(&name_of(action)),
-        step.kind.name().to_owned(),
-        paint.step(state),
+        one_line(&step.name),
+        step.phase.clone(),
+        paint.step(&step.state),
         step.attempt.to_string(),
-        ran,
+        if step.calls > 0 { ran(step.ran_ms) } else { String::new() },
         why,
     ]
 }
 
-fn step_text(paint: Paint, plan: &PlanView, step: &Step) -> String {
+fn step_text(paint: Paint, plan: &str, step: &StepInfo) -> String {
     let mut text = String::new();
-    let action = plan.action(step.action);
-    let time = |time: Option<Time>| time.map_or_else(String::new, span::shown);
-    line(&mut text, paint, "plan", &plan.id.to_string());
-    line(
-        &mut text,
-        paint,
-        "step",
-        &format!("{}, the {} phase of {}", step.id, step.kind.name(), one_line(&name_of(action))),
-    );
-    line(&mut text, paint, "state", &paint.step(state_of(action, step)));
-    line(&mut text, paint, "waits for", &one_line(&step.waits_for));
+    let time = |time: &Option<String>| time.as_deref().map_or_else(String::new, span::shown);
+    line(&mut text, paint, "plan", plan);
+    let phase = format!("{}, the {} phase of {}", step.id, step.phase, one_line(&step.name));
+    line(&mut text, paint, "step", &phase);
+    line(&mut text, paint, "state", &paint.step(&step.state));
+    line(&mut text, paint, "waits for", &one_line(step.waits_for.as_deref().unwrap_or_default()));
     line(&mut text, paint, "queue", &step.queue);
-    let tries = format!(
-        "attempt {}, {} calls, ran {}",
-        step.attempt,
-        step.calls,
-        span::long(step.execution_time())
-    );
+    let tries = format!("attempt {}, {} calls, ran {}", step.attempt, step.calls, ran(step.ran_ms));
     line(&mut text, paint, "tries", &tries);
-    line(&mut text, paint, "started", &time(step.started_at));
-    line(&mut text, paint, "ended", &time(step.ended_at));
-    line(&mut text, paint, "again at", &time(step.retry_at));
-    let errors = [("error", &error_of(action, step)), ("taken back", &step.revert_error)];
-    for (name, error) in errors {
-        let error = error.as_ref().map(|error| paint.bad(&one_line(&error.to_string())));
+    line(&mut text, paint, "started", &time(&step.started_at));
+    line(&mut text, paint, "ended", &time(&step.ended_at));
+    line(&mut text, paint, "again at", &time(&step.retry_at));
+    for (name, error) in [("error", &step.error), ("taken back", &step.revert_error)] {
+        let error = error.as_ref().map(|error| paint.bad(&error_text(error)));
         line(&mut text, paint, name, &error.unwrap_or_default());
     }
-    line(&mut text, paint, "input", &shown(&value(&plan.input_seen(action))));
-    line(&mut text, paint, "output", &shown(&value(&action.output)));
+    line(&mut text, paint, "input", &shown(&step.input));
+    line(&mut text, paint, "output", &shown(&step.output));
     text
 }

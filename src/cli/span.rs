@@ -35,9 +35,18 @@ pub(crate) fn moment(text: &str) -> Result<Time, String> {
     })
 }
 
-/// A moment as it was chosen, to the second.
-pub(crate) fn shown(time: Time) -> String {
-    Time(time.0 - time.0 % 1_000_000).to_string()
+/// A moment to the second; a text that is no time as it is.
+pub(crate) fn shown(time: &str) -> String {
+    time.parse().map_or_else(
+        |_| time.to_owned(),
+        |time: Time| Time(time.0 - time.0 % 1_000_000).to_string(),
+    )
+}
+
+/// The time between two moments; nothing if one of them is no time.
+pub(crate) fn between(from: &str, to: &str) -> Option<Duration> {
+    let (from, to): (Time, Time) = (from.parse().ok()?, to.parse().ok()?);
+    Some(to.since(from))
 }
 
 /// A length of time for people: two digits that matter and a unit.

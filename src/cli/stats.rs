@@ -4,14 +4,16 @@ use std::fmt::Write as _;
 use std::time::SystemTime;
 
 use serde_json::{json, Map, Value};
-use turnwheel::engine::store::{Filter, Order, PlanRow, StoreView};
+use turnwheel::api::{CountInfo, PlanSummary};
+use turnwheel::engine::store::{Filter, Order};
 use turnwheel::engine::{PlanState, Time, Waiting};
+use turnwheel::shape;
 
 use super::exit::Exit;
-use super::list;
 use super::paint::{one_line, print, print_json, Paint};
 use super::place::Place;
 use super::settings::Settings;
+use super::source::Source;
 use super::span;
 
 const AFTER_HELP: &str = "\
@@ -20,9 +22,6 @@ Examples:
   turnwheel stats --json | jq .states.paused
 
 Exit codes: 0 shown; 2 wrong usage; 3 there is no such store.";
-
-/// Schedules that are counted at once.
-const PAGE: usize = 1_000;
 
 /// Show the number of plans by state, result and reason for waiting.
 #[derive(Debug, clap::Args)]
@@ -33,30 +32,32 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+/// What there is, in a store or at a server.
+struct Found {
+    name: String,
+    bytes: Option<u64>,
+    counts: Vec<CountInfo>,
+    locks: u64,
+}
+
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
-    let place = Place::of(settings);
-    let mut view = place.view()?;
-    let counts = view.counts()?;
+    let mut source = Source::of(settings)?;
+    let found = found(settings, &mut source)?;
     let (mut states, mut results, mut waits) = (Map::new(), Map::new(), Map::new());
-    for group in counts.groups() {
-        add(&mut states, group.state.name(), group.plans);
-        add(&mut results, group.result.name(), group.plans);
-        if group.waits != Waiting::Nothing {
-            add(&mut waits, group.waits.name(), group.plans);
+    for group in &found.counts {
+        add(&mut states, &group.state, group.plans);
+        add(&mut results, &group.result, group.plans);
+        if group.waits != Waiting::Nothing.name() {
+            add(&mut waits, &group.waits, group.plans);
         }
     }
-    let oldest = oldest(&mut view)?;
-    let bytes: u64 = ["", "-wal"]
-        .iter()
-        .filter_map(|end| std::fs::metadata(format!("{}{end}", place.name())).ok())
-        .map(|data| data.len())
-        .sum();
-    let (schedules, locks) = (schedules(&mut view)?, view.locks()?.len());
+    let total: u64 = found.counts.iter().map(|group| group.plans).sum();
+    let (oldest, schedules) = (oldest(&mut source)?, source.schedules()?.len());
     if arguments.json {
         return print_json(&json!({
-            "store": place.name(), "bytes": bytes, "plans": counts.total(), "states": states,
-            "results": results, "waits": waits, "schedules": schedules, "locks": locks,
-            "oldest_open": oldest.as_ref().map(list::json),
+            "store": found.name, "bytes": found.bytes, "plans": total, "states": states,
+            "results": results, "waits": waits, "schedules": schedules, "locks": found.locks,
+            "oldest_open": oldest,
         }));
     }
     let paint = Paint::stdout(settings.colour());
@@ -72,20 +73,41 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
             counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
         parts.join(", ")
     };
-    line("store", &format!("{}, {:.1} MiB", place.name(), bytes as f64 / 1_048_576.0));
-    line("plans", &counts.total().to_string());
+    let size = found.bytes.map(|bytes| format!(", {:.1} MiB", bytes as f64 / 1_048_576.0));
+    line("store", &format!("{}{}", found.name, size.unwrap_or_default()));
+    line("plans", &total.to_string());
     line("states", &listed(&states));
     line("results", &listed(&results));
     line("waiting for", &listed(&waits));
     line("schedules", &schedules.to_string());
-    line("locks", &locks.to_string());
+    line("locks", &found.locks.to_string());
     if let Some(row) = oldest {
-        let age = Time::from(SystemTime::now()).since(row.created_at);
-        let (name, why) = (one_line(&row.label), one_line(&row.waits_for));
-        let state = paint.plan(row.state);
+        let now = Time::from(SystemTime::now()).to_string();
+        let age = span::between(&row.created_at, &now).unwrap_or_default();
+        let name = one_line(&row.label);
+        let why = one_line(row.waits_for.as_deref().unwrap_or_default());
+        let state = paint.plan(&row.state);
         line("oldest open", &format!("{} {name}, {state} for {} {why}", row.id, span::long(age)));
     }
     print(&text)
+}
+
+fn found(settings: &Settings, source: &mut Source) -> Result<Found, Exit> {
+    match source {
+        Source::Server(server) => {
+            let stats = server.ask(turnwheel::client::Client::stats)?;
+            let name = server.address().to_owned();
+            Ok(Found { name, bytes: None, counts: stats.plans, locks: stats.locks })
+        }
+        Source::Store(view, _) => {
+            let name = Place::of(settings).name();
+            let files = ["", "-wal"].map(|end| std::fs::metadata(format!("{name}{end}")));
+            let bytes = files.iter().flatten().map(std::fs::Metadata::len).sum();
+            let counts = view.counts()?.groups().iter().map(shape::count).collect();
+            let locks = view.locks()?.len() as u64;
+            Ok(Found { name, bytes: Some(bytes), counts, locks })
+        }
+    }
 }
 
 fn add(counts: &mut Map<String, Value>, name: &str, plans: u64) {
@@ -94,7 +116,7 @@ fn add(counts: &mut Map<String, Value>, name: &str, plans: u64) {
 }
 
 /// The oldest plan that is not over.
-fn oldest(view: &mut StoreView) -> Result<Option<PlanRow>, Exit> {
+fn oldest(source: &mut Source) -> Result<Option<PlanSummary>, Exit> {
     let states = vec![
         PlanState::Pending,
         PlanState::Scheduled,
@@ -104,17 +126,5 @@ fn oldest(view: &mut StoreView) -> Result<Option<PlanRow>, Exit> {
         PlanState::Paused,
     ];
     let filter = Filter { states, order: Order::OldestFirst, limit: 1, ..Filter::default() };
-    Ok(view.list(&filter)?.pop())
-}
-
-fn schedules(view: &mut StoreView) -> Result<usize, Exit> {
-    let (mut count, mut after) = (0, String::new());
-    loop {
-        let page = view.schedules(&after, PAGE)?;
-        count += page.len();
-        match page.last() {
-            Some(last) if page.len() == PAGE => after = last.name.clone(),
-            _ => return Ok(count),
-        }
-    }
+    Ok(source.list(&filter)?.pop())
 }

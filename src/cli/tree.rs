@@ -1,17 +1,16 @@
 //! `turnwheel tree`: the actions of a plan under those that planned them, and its sub-plans.
 
 use serde_json::{json, Value};
-use turnwheel::engine::picture::{error_of, name_of, state_of};
-use turnwheel::engine::plan::ActionData;
-use turnwheel::engine::store::{Filter, Order, StoreView};
-use turnwheel::engine::{ActionId, PlanId, PlanView, StepState};
+use turnwheel::api::{Node, PlanSummary, Tree, TreeNode};
+use turnwheel::engine::store::{Filter, Order};
+use turnwheel::engine::{PlanId, StepKind, StepState};
 
 use super::exit::Exit;
-use super::find::PlanRef;
+use super::find::{id_of, PlanRef};
 use super::paint::{one_line, print, print_json, Paint};
-use super::place::Place;
 use super::settings::Settings;
-use super::span;
+use super::show::{error_text, ran};
+use super::source::Source;
 
 /// Plans below plans are shown to this depth; deeper ones have their ids.
 const DEPTH_MAX: usize = 32;
@@ -44,127 +43,100 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
-    let mut view = Place::of(settings).view()?;
-    let id = arguments.plan.find(&mut view)?;
-    let paint = Paint::stdout(settings.colour());
+    let mut source = Source::of(settings)?;
+    let id = arguments.plan.find(&mut source)?;
+    let goes_down = arguments.sub_plans;
     if arguments.json {
-        let tree = json_of(&mut view, id, arguments.sub_plans, 0)?;
-        return print_json(&tree);
+        return print_json(&json_of(&mut source, id, goes_down, 0)?);
     }
     let mut text = String::new();
-    draw(&mut view, paint, id, arguments.sub_plans, 0, &mut text)?;
+    let paint = Paint::stdout(settings.colour());
+    let summary = source.plan(id)?.summary;
+    draw(&mut source, paint, &summary, goes_down, 0, &mut text)?;
     print(&text)
 }
 
 /// The plans started by a plan, oldest first.
-fn children(view: &mut StoreView, plan: PlanId) -> Result<Vec<PlanId>, Exit> {
+fn children(source: &mut Source, plan: PlanId) -> Result<Vec<PlanSummary>, Exit> {
     let filter = Filter {
         caller: Some(plan),
         order: Order::OldestFirst,
         limit: CHILDREN_MAX,
         ..Filter::default()
     };
-    Ok(view.list(&filter)?.into_iter().map(|row| row.id).collect())
+    source.list(&filter)
 }
 
 fn draw(
-    view: &mut StoreView,
+    source: &mut Source,
     paint: Paint,
-    id: PlanId,
+    plan: &PlanSummary,
     goes_down: bool,
     depth: usize,
     text: &mut String,
 ) -> Result<(), Exit> {
-    let plan = view.plan(id)?;
+    let id = id_of(plan)?;
     let indent = "    ".repeat(depth);
     let name = paint.bold(&one_line(&plan.label));
-    let (state, result) = (paint.plan(plan.state), paint.result(plan.result()));
-    text.push_str(&format!("{indent}{name} {state} {result} {}\n", paint.dim(&id.to_string())));
-    let roots: Vec<&ActionData> = plan.actions.iter().filter(|a| a.parent.is_none()).collect();
-    branches(paint, &plan, &roots, &indent, text);
+    let (state, result) = (paint.plan(&plan.state), paint.result(&plan.result));
+    text.push_str(&format!("{indent}{name} {state} {result} {}\n", paint.dim(&plan.id)));
+    branches(paint, &source.tree(id)?, &indent, text);
     if goes_down && depth < DEPTH_MAX {
-        for child in children(view, id)? {
-            draw(view, paint, child, goes_down, depth + 1, text)?;
+        for child in children(source, id)? {
+            draw(source, paint, &child, goes_down, depth + 1, text)?;
         }
     }
     Ok(())
 }
 
-/// One line for each action, with the actions that it planned below it. Plans can be deep, so it
-/// does not recurse.
-fn branches(paint: Paint, plan: &PlanView, roots: &[&ActionData], indent: &str, text: &mut String) {
-    let mut below: Vec<Vec<ActionId>> = vec![Vec::new(); plan.actions.len() + 1];
-    for action in &plan.actions {
-        if let Some(parent) = action.parent {
-            below[parent.0 as usize].push(action.id);
-        }
+/// One line for each action, with the actions that it planned below it: they follow it.
+fn branches(paint: Paint, tree: &Tree, indent: &str, text: &mut String) {
+    // From the end: whether a node of the same depth follows below the same node.
+    let (mut has_next, mut follows) = (vec![false; tree.nodes.len()], Vec::<bool>::new());
+    for (place, node) in tree.nodes.iter().enumerate().rev() {
+        let depth = node.depth as usize;
+        follows.resize(depth + 1, false);
+        has_next[place] = std::mem::replace(&mut follows[depth], true);
     }
-    let mut open: Vec<(ActionId, String, bool)> = Vec::new();
-    let last = roots.len().saturating_sub(1);
-    for (place, root) in roots.iter().enumerate().rev() {
-        open.push((root.id, indent.to_owned(), place == last));
-    }
-    while let Some((id, before, is_last)) = open.pop() {
-        let action = plan.action(id);
-        let branch = if is_last { "└── " } else { "├── " };
-        text.push_str(&format!("{before}{branch}{}\n", action_line(paint, plan, action)));
-        let next = format!("{before}{}", if is_last { "    " } else { "│   " });
-        let children = &below[id.0 as usize];
-        for (place, child) in children.iter().enumerate().rev() {
-            open.push((*child, next.clone(), place + 1 == children.len()));
-        }
+    let mut open: Vec<bool> = Vec::new();
+    for (node, has_next) in tree.nodes.iter().zip(has_next) {
+        open.truncate(node.depth as usize);
+        let before: String =
+            open.iter().map(|goes_on| if *goes_on { "│   " } else { "    " }).collect();
+        let branch = if has_next { "├── " } else { "└── " };
+        text.push_str(&format!("{indent}{before}{branch}{}\n", action_line(paint, node)));
+        open.push(has_next);
     }
 }
 
-fn action_line(paint: Paint, plan: &PlanView, action: &ActionData) -> String {
-    let mut line = one_line(&name_of(action));
-    for step in [action.run_step, action.finalize_step].into_iter().flatten() {
-        let step = plan.step(step);
-        let state = state_of(action, step);
-        line.push_str(&format!(" {} {}", paint.dim(&format!("#{}", step.id)), paint.step(state)));
-        if step.calls > 0 && step.state.is_done() {
-            line.push_str(&paint.dim(&format!(" {}", span::long(step.execution_time()))));
+fn action_line(paint: Paint, node: &TreeNode) -> String {
+    let mut line = one_line(&node.name);
+    let is_shown = |step: &&Node| step.phase != StepKind::Plan.name();
+    for step in node.steps.iter().filter(is_shown) {
+        let (number, state) = (format!("#{}", step.id), paint.step(&step.state));
+        line.push_str(&format!(" {} {state}", paint.dim(&number)));
+        let known = StepState::from_name(&step.state);
+        if step.attempts > 0 && known.is_some_and(StepState::is_done) {
+            line.push_str(&paint.dim(&format!(" {}", ran(step.ran_ms))));
         }
-        if let Some(error) = error_of(action, step).filter(|_| state != StepState::Success) {
-            line.push_str(&format!(" {}", paint.bad(&one_line(&error.to_string()))));
-        } else if !step.waits_for.is_empty() {
-            line.push_str(&format!(" {}", paint.dim(&one_line(&step.waits_for))));
+        let error = step.error.as_ref().filter(|_| known != Some(StepState::Success));
+        if let Some(error) = error {
+            line.push_str(&format!(" {}", paint.bad(&error_text(error))));
+        } else if let Some(waits_for) = &step.waits_for {
+            line.push_str(&format!(" {}", paint.dim(&one_line(waits_for))));
         }
     }
     line
 }
 
-fn json_of(view: &mut StoreView, id: PlanId, goes_down: bool, depth: usize) -> Result<Value, Exit> {
-    let plan = view.plan(id)?;
-    let actions: Vec<Value> = plan
-        .actions
-        .iter()
-        .map(|action| {
-            let state = |step: Option<_>| step.map(|step| state_of(action, plan.step(step)).name());
-            json!({
-                "id": action.id.0,
-                "name": name_of(action),
-                "action": action.name,
-                "parent": action.parent.map(|parent| parent.0),
-                "run_step": action.run_step.map(|step| step.0),
-                "run_state": state(action.run_step),
-                "finalize_step": action.finalize_step.map(|step| step.0),
-                "finalize_state": state(action.finalize_step),
-            })
-        })
-        .collect();
+fn json_of(source: &mut Source, id: PlanId, goes_down: bool, depth: usize) -> Result<Value, Exit> {
+    let mut tree = json!(source.tree(id)?);
     let mut below = Vec::new();
     if goes_down && depth < DEPTH_MAX {
-        for child in children(view, id)? {
-            below.push(json_of(view, child, goes_down, depth + 1)?);
+        for child in children(source, id)? {
+            below.push(json_of(source, id_of(&child)?, goes_down, depth + 1)?);
         }
     }
-    Ok(json!({
-        "id": id.to_string(),
-        "label": plan.label,
-        "state": plan.state.name(),
-        "result": plan.result().name(),
-        "actions": actions,
-        "sub_plans": below,
-    }))
+    tree["sub_plans"] = Value::Array(below);
+    Ok(tree)
 }

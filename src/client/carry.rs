@@ -2,7 +2,10 @@
 
 use std::fmt;
 use std::io::Read;
+use std::sync::Arc;
 use std::time::Duration;
+
+use ureq::tls::{parse_pem, Certificate, PemItem, RootCerts, TlsConfig};
 
 use super::ClientError;
 
@@ -60,11 +63,32 @@ const STREAM: Duration = Duration::from_secs(300);
 const ANSWER_BYTES_MAX: u64 = 256 * 1_024 * 1_024;
 
 impl OverHttp {
-    pub(super) fn new() -> Self {
+    /// `is_near`: the server is on this machine, where a proxy would not find it.
+    pub(super) fn new(is_near: bool, trusted: Option<TlsConfig>) -> Self {
         let config = ureq::Agent::config_builder().http_status_as_error(false);
-        let config = config.timeout_connect(Some(CONNECT)).build();
-        Self { agent: config.into() }
+        let config = config.timeout_connect(Some(CONNECT));
+        let config = if is_near { config.proxy(None) } else { config };
+        let config = match trusted {
+            Some(trusted) => config.tls_config(trusted),
+            None => config,
+        };
+        Self { agent: config.build().into() }
     }
+}
+
+/// TLS that trusts only certificates signed by those of a text in PEM.
+pub(super) fn trusting(pem: &[u8]) -> Result<TlsConfig, ClientError> {
+    let wrong = |problem: &dyn fmt::Display| ClientError::Untrusted(problem.to_string());
+    let mut trusted: Vec<Certificate<'static>> = Vec::new();
+    for item in parse_pem(pem) {
+        if let PemItem::Certificate(certificate) = item.map_err(|error| wrong(&error))? {
+            trusted.push(certificate);
+        }
+    }
+    if trusted.is_empty() {
+        return Err(wrong(&"it holds no certificate"));
+    }
+    Ok(TlsConfig::builder().root_certs(RootCerts::Specific(Arc::new(trusted))).build())
 }
 
 pub(super) fn lost(url: &str, error: &dyn fmt::Display) -> ClientError {

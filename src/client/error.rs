@@ -29,6 +29,9 @@ pub enum ClientError {
     /// The request cannot be written as JSON.
     #[error("the request cannot be written: {0}")]
     Unwritable(#[source] serde_json::Error),
+    /// The certificates that are to be trusted cannot be read.
+    #[error("the certificates: {0}")]
+    Untrusted(String),
     /// The answer has an unexpected form: the server may have another version.
     #[error("the answer cannot be understood: {0}")]
     Unreadable(#[source] serde_json::Error),

@@ -54,6 +54,20 @@ impl Client {
         understand(&self.ask("POST", path, &headers, Some(body), WITHIN)?)
     }
 
+    /// Removes a version of a flow; plans that are over keep their definition.
+    ///
+    /// # Errors
+    ///
+    /// There is no such version, plans of it are not over, or the server does not answer.
+    pub fn remove_flow(
+        &self,
+        namespace: &str,
+        name: &str,
+        version: &str,
+    ) -> Result<(), ClientError> {
+        self.ask("DELETE", &flow_path(namespace, name, version), &[], None, WITHIN).map(drop)
+    }
+
     /// Starts a flow; its plan is durable when this returns. The same key gives the same plan.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 use serde::Serialize;
 
 use crate::api;
-use carry::{lost, OverHttp};
+use carry::{lost, trusting, OverHttp};
 pub use carry::{Carrier, Request};
 pub use error::ClientError;
 pub use events::{Events, Happenings};
@@ -67,7 +67,17 @@ impl fmt::Debug for Client {
 impl Client {
     /// A client of the server at this address: the mount point of its router, without `/api/v1`.
     pub fn new(address: &str) -> Self {
-        Self::over(Arc::new(OverHttp::new()), address)
+        Self::over(Arc::new(OverHttp::new(is_near(address), None)), address)
+    }
+
+    /// The same over TLS, trusting only certificates signed by those of a text in PEM.
+    ///
+    /// # Errors
+    ///
+    /// The text is no PEM, or has no certificate.
+    pub fn trusting(address: &str, pem: &[u8]) -> Result<Self, ClientError> {
+        let carrier = OverHttp::new(is_near(address), Some(trusting(pem)?));
+        Ok(Self::over(Arc::new(carrier), address))
     }
 
     /// A client that uses this carrier with this address.
@@ -116,6 +126,25 @@ impl Client {
     /// It does not answer, or refuses.
     pub fn actions(&self) -> Result<api::Actions, ClientError> {
         self.get("/actions")
+    }
+
+    /// Any operation of the API, by its method and its path below `/api/v1`: for operations without
+    /// a method of this type. The answer is JSON; `null` if it has no body.
+    ///
+    /// # Errors
+    ///
+    /// The server refuses or does not answer.
+    pub fn call(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<Vec<u8>>,
+    ) -> Result<serde_json::Value, ClientError> {
+        match self.ask(method, path, headers, body, WITHIN)? {
+            empty if empty.is_empty() => Ok(serde_json::Value::Null),
+            text => understand(&text),
+        }
     }
 
     fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
@@ -207,6 +236,12 @@ impl Client {
         }
         request.body(body.unwrap_or_default()).map_err(|error| lost(url, &error))
     }
+}
+
+/// Whether an address is of this machine.
+fn is_near(address: &str) -> bool {
+    let host = address.split_once("://").map_or(address, |(_, rest)| rest);
+    ["localhost", "127.", "[::1]"].iter().any(|near| host.starts_with(near))
 }
 
 /// The error of an unsuccessful answer.

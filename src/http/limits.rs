@@ -61,11 +61,7 @@ pub const PAGE_MAX: usize = 1_000;
 /// Steps of a page: they carry inputs and outputs.
 pub const STEP_PAGE_MAX: usize = 500;
 
-/// Sub-plans that are listed with a plan; all of them are in the list of plans.
-pub const SUB_PLANS_SHOWN: usize = 1_000;
-
-/// Lines of the history that are shown with a plan: the newest ones.
-pub const HISTORY_SHOWN: usize = 1_000;
+pub use crate::shape::{HISTORY_SHOWN, SUB_PLANS_SHOWN};
 
 /// Plans that one order may be for.
 pub const BULK_MAX: usize = 10_000;

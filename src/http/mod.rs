@@ -15,7 +15,7 @@
 //! | `router` | all operations, and the description of them |
 //! | `route` | the operations, by subject |
 //! | `body`, `cursor` | checked bodies and queries; places in lists |
-//! | `show`, `picture` | plans and steps of the engine in the shapes of the API |
+//! | `picture` | pictures and events of plans in the shapes of the API; the others: [`crate::shape`] |
 //! | `access`, `site`, `rate` | access control, allowed pages, rates |
 //! | `trace`, `figures`, `health` | traces, log and audit; figures; the probe |
 //! | `serve` | listening: connections, TLS, an orderly stop |
@@ -35,12 +35,13 @@ mod route;
 mod router;
 pub mod serve;
 mod session;
-mod show;
 mod site;
 mod state;
 mod trace;
 
 use turnwheel_engine::World;
+
+use crate::shape as show;
 
 pub use access::{Access, Principal, Role, Token};
 pub use code::Code;

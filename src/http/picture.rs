@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use turnwheel_engine::picture::{
-    EdgeKind, GraphRows, PlanHead, PlanHistory, PlanTimeline, PlanTree, RowNode, RowWhat, StepNode,
+    EdgeKind, GraphRows, PlanHistory, PlanTimeline, PlanTree, RowNode, RowWhat,
 };
 use turnwheel_engine::watch::{Cursor, Happening, What};
 use turnwheel_engine::StepId;
 
 use super::cursor::{self, List};
 use super::limits::{SPANS, SPANS_FOR_EACH};
-use super::show::{self, error, ms, names, said, time, times};
+use super::show::{self, head, ms, node, said, time, times};
 use crate::api;
 
 /// The name of a variant, as it is written.
@@ -23,28 +23,6 @@ fn word(value: &impl serde::Serialize) -> String {
 
 fn number(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
-}
-
-fn head(head: &PlanHead) -> (String, String, String) {
-    (head.id.to_string(), head.state.name().to_owned(), head.result.name().to_owned())
-}
-
-fn node(node: StepNode) -> api::Node {
-    api::Node {
-        id: node.step.0,
-        phase: node.kind.name().to_owned(),
-        action: node.action.0,
-        name: node.name,
-        state: node.state.name().to_owned(),
-        progress: f64::from(node.progress) / 1_000.0,
-        attempts: node.attempts,
-        started_at: times(node.started_at),
-        ended_at: times(node.ended_at),
-        ran_ms: ms(Duration::from_micros(node.ran_us)),
-        waits_for: said(node.waits_for),
-        error: node.error.as_ref().map(error),
-        possible: names(&node.can),
-    }
 }
 
 /// The graph of steps: a page of rows.
@@ -85,20 +63,10 @@ pub(super) fn tree(
     limit: usize,
 ) -> api::Tree {
     let (plan, state, result) = head(&tree.plan);
-    let of = |of: turnwheel_engine::picture::TreeNode| api::TreeNode {
-        action: of.action.0,
-        name: of.name,
-        version: of.version,
-        parent: of.parent.map(|parent| parent.0),
-        depth: of.depth,
-        children: of.children,
-        state: of.state.name().to_owned(),
-        steps: of.steps.into_iter().map(node).collect(),
-    };
     let fitting: Vec<_> = tree.nodes.into_iter().filter(|node| fits(node)).collect();
     let (total, end) = (fitting.len(), from.saturating_add(limit));
     let next = (end < total).then(|| cursor::write(List::Tree, &number(end).to_be_bytes()));
-    let nodes = fitting.into_iter().skip(from).take(limit).map(of).collect();
+    let nodes = fitting.into_iter().skip(from).take(limit).map(show::tree_node).collect();
     api::Tree { plan, state, result, total: number(total), from: number(from), nodes, next }
 }
 

@@ -89,7 +89,7 @@ fn version_one() -> OpenApiRouter<Api> {
         .routes(routes!(live::live, cloudevents::publish))
         .routes(routes!(flows::list, flows::add))
         .routes(routes!(flows::check))
-        .routes(routes!(flows::get))
+        .routes(routes!(flows::get, flows::remove))
         .routes(routes!(flows::start))
         .routes(routes!(letters::list))
         .routes(routes!(letters::redeliver))

@@ -28,6 +28,9 @@ fn plans_are_listed_by_all_that_is_said() {
         &["--label", "customer=Ann"],
         &["--action", "greet"],
         &["--name", "greet"],
+        &["--name", "REE"],
+        &["--text", "gree"],
+        &["gre"],
         &["--key", "k-1"],
         &["--triggered-by", "eva"],
         &["--ended-since", "1h"],
@@ -38,14 +41,21 @@ fn plans_are_listed_by_all_that_is_said() {
     assert_eq!(listed(&["--state", "running,paused"]), [&*paused, &waits]);
     assert_eq!(listed(&["--waits", "event", "--waits", "decision"]), [&*paused, &waits]);
     assert_eq!(listed(&["--since", "1h"]).len(), 3);
+    assert_eq!(listed(&["the dice"]), [&*paused], "by the error");
+    assert_eq!(listed(&["A WORD"]), [&*waits], "by the reason to wait");
     for flags in [
         &["--since", "2999-01-01T00:00:00Z"][..],
         &["--until", "1d"],
         &["--ended-until", "1h"],
         &["--caller", &done],
         &["--label", "customer=Bob"],
+        &["no such thing"],
+        &["--name", "the dice"],
     ] {
-        assert!(listed(flags).is_empty(), "{flags:?}");
+        let all: Vec<&str> = ["list", "--json"].iter().chain(flags).copied().collect();
+        let none = folder.run(&all);
+        assert_eq!(none.code(), 5, "{flags:?}");
+        assert!(none.stdout().contains("\"plans\": []"), "{}", none.stdout());
     }
     let text = folder.ok(&["list"]);
     assert!(text.starts_with("plan ") && text.contains("a word"), "{text}");
@@ -56,7 +66,10 @@ fn plans_are_listed_by_all_that_is_said() {
     let page = folder.run(&["list", "--limit", "1"]);
     assert!(page.stderr().contains(&format!("--after-plan {paused}")), "{}", page.stderr());
     let none = folder.run(&["list", "--state", "planning"]);
-    assert_eq!((none.code(), none.stdout().as_str()), (0, ""));
+    assert_eq!((none.code(), none.stdout().as_str()), (5, ""));
+    let empty = Folder::new();
+    empty.world().shutdown().expect("it ends");
+    assert_eq!(empty.run(&["list"]).code(), 0, "nothing was looked for");
 }
 
 #[test]
@@ -117,7 +130,10 @@ fn a_plan_is_shown_with_its_steps() {
     let plan = folder.json(&["show", &done, "--json"]);
     assert_eq!(plan["output"], "hello Ann");
     assert_eq!(plan["labels"]["customer"], "Ann");
-    assert_eq!(plan["steps"][1]["state"], "success");
+    assert_eq!(plan["steps"]["success"], 2, "the API has their numbers here");
+    let steps = folder.json(&["show", &done, "--steps", "--json"]);
+    assert_eq!(steps["steps"][1]["state"], "success");
+    folder.run(&["show", &done, "--steps"]).fails(2, &["--json"]);
     let text = folder.ok(&["show", &done]);
     for said in [&*done, "success, 100 %", "hello Ann", "customer=Ann", "by eva"] {
         assert!(text.contains(said), "«{said}» is missing from:\n{text}");
@@ -145,7 +161,7 @@ fn actions_are_shown_as_a_tree() {
     let text = folder.ok(&["tree", &plans.done.to_string()]);
     assert!(text.contains("└── greet #2 success"), "{text}");
     let tree = folder.json(&["tree", "last", "--sub-plans", "--json"]);
-    assert_eq!(tree["actions"][0]["run_state"], "error");
+    assert_eq!(tree["nodes"][0]["state"], "error");
     assert_eq!(tree["sub_plans"], Value::Array(Vec::new()));
     assert!(folder.ok(&["tree", "last", "--sub-plans"]).contains("fail"));
     folder.run(&["tree", "last", "--deep"]).fails(2, &["--deep"]);

@@ -9,6 +9,7 @@ mod bench;
 mod change;
 mod delete;
 mod doctor;
+mod flow;
 mod flows;
 mod look;
 mod otlp;

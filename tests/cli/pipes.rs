@@ -112,11 +112,12 @@ fn shapes_of_json_are_as_scripts_know_them() {
     has(&list["plans"][0], row);
     let plan = folder.json(&["show", "last", "--json"]);
     has(&plan, "action by created_at id input key label labels output progress result state steps");
-    has(&plan["steps"][1], "action attempt calls error id state");
+    let steps = folder.json(&["show", "last", "--steps", "--json"]);
+    has(&steps["steps"][1], "action attempt calls error id name phase state");
     has(&folder.json(&["show", "last", "--step", "2", "--json"]), "error input output state");
     let tree = folder.json(&["tree", "last", "--json"]);
-    has(&tree, "actions id label result state sub_plans");
-    has(&tree["actions"][0], "action id name parent run_state run_step");
+    has(&tree, "nodes plan result state sub_plans");
+    has(&tree["nodes"][0], "action depth name parent state steps");
     let stats = "bytes locks oldest_open plans results schedules states store waits";
     has(&folder.json(&["stats", "--json"]), stats);
     has(&folder.json(&["config", "print", "--json"]), "file settings");

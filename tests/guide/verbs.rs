@@ -7,7 +7,8 @@ use crate::cargo::root;
 use crate::place::Place;
 
 /// Flags that every verb has; they have a section of their own.
-const EVERYWHERE: [&str; 5] = ["--config", "--store", "--by", "--colour", "--help"];
+const EVERYWHERE: [&str; 8] =
+    ["--config", "--store", "--server", "--token", "--context", "--by", "--colour", "--help"];
 
 fn help(place: &Place, verb: &[&str]) -> String {
     let output = place.command("turnwheel").args(verb).arg("--help").output();

@@ -79,7 +79,7 @@ fn a_failed_plan_says_what_can_be_done_and_does_it() {
     assert_eq!(plan["waits"], "decision");
     assert_eq!(
         plan["possible"],
-        json!(["cancel", "halt", "resume", "revert", "skip_failed", "retry_failed", "fail"])
+        json!(["cancel", "terminate", "resume", "revert", "skip_failed", "retry_failed", "fail"])
     );
     let failed = served.get(&format!("/api/v1/plans/{id}/steps?state=error")).json();
     let step = &failed["steps"][0];
@@ -178,7 +178,7 @@ fn an_order_is_given_to_all_plans_that_fit() {
     assert_eq!((&done["touched"], &done["has_more"]), (&json!(4), &json!(true)));
     let left = served.get("/api/v1/plans?state=running").json();
     assert_eq!(left["plans"].as_array().unwrap().len(), 1);
-    let all = json!({"filter": {}, "order": "halt"});
+    let all = json!({"filter": {}, "order": "terminate"});
     served.post("/api/v1/orders", &all).is_problem(422, "body-invalid");
 }
 
@@ -220,7 +220,7 @@ fn plan_is_paused_and_goes_on_with_what_came_meanwhile() {
     let plan = served.start("ask", &json!(null));
     let step = served.suspended(&plan);
     let possible = served.get(&format!("/api/v1/plans/{plan}")).json()["possible"].clone();
-    assert_eq!(possible, json!(["cancel", "cancel_now", "halt", "pause"]));
+    assert_eq!(possible, json!(["cancel", "cancel_now", "terminate", "pause"]));
     let order = |order: &str| {
         let orders = format!("/api/v1/plans/{plan}/orders");
         served.post(&orders, &json!({ "order": order }))

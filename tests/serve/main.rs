@@ -11,6 +11,7 @@ mod job_notices;
 mod job_outputs;
 mod job_requests;
 mod jobs;
+mod remote;
 mod restart;
 mod sinks;
 mod supervised;

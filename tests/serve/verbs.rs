@@ -53,7 +53,7 @@ fn orders_for_plans_go_through_the_server() {
     place.ok(&["cancel", &one, "--force"]);
     assert_eq!(state(&one)["result"], "cancelled");
     let one = waiting("a");
-    place.ok(&["halt", "last"]);
+    place.ok(&["terminate", "last"]);
     assert_eq!(state(&one)["state"], "stopped");
 
     let one = paused(&server, "b");

@@ -69,6 +69,16 @@ pub enum FlowError {
     /// Nothing is known under this name.
     #[error("there is no flow {0}")]
     Unknown(String),
+    /// Plans of it are not over, so it is not removed.
+    #[error("{plans} plans of {flow} are not over, such as {plan}: wait for them or cancel them")]
+    UnderWay {
+        /// The flow.
+        flow: String,
+        /// Number of plans.
+        plans: usize,
+        /// One of them.
+        plan: PlanId,
+    },
     /// It cannot run here.
     #[error("{flow} cannot run here: {problem}")]
     Unable {
@@ -158,6 +168,11 @@ pub(super) fn labelled(flow: &Flow, options: TriggerOptions) -> TriggerOptions {
     labels_of(flow.definition())
         .into_iter()
         .fold(options, |options, (name, value)| options.label(name, value))
+}
+
+/// The name of the schedule that a flow itself has said.
+pub(super) fn schedule_name(namespace: &str, name: &str) -> String {
+    format!("flow:{namespace}/{name}")
 }
 
 /// The labels of a flow's plan.
@@ -337,7 +352,7 @@ impl Flows {
     ///
     /// The schedule was refused.
     pub async fn schedule(&self, flow: &Flow) -> Result<(), FlowError> {
-        let name = format!("flow:{}/{}", flow.namespace(), flow.name());
+        let name = schedule_name(flow.namespace(), flow.name());
         let wrong = |error: &dyn fmt::Display| FlowError::Schedule(error.to_string());
         let schedule = match &flow.definition().schedule {
             Some(Start::Every(period)) => Schedule::every(name, *period),

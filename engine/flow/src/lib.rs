@@ -21,6 +21,7 @@ mod loops;
 mod model;
 mod pattern;
 mod read;
+mod removal;
 mod retry;
 mod run;
 mod schema;

@@ -65,6 +65,11 @@ impl Query {
     }
 }
 
+/// An expression with its ASCII letters in lower case.
+fn lower(text: &str) -> String {
+    format!("lower({text} COLLATE \"C\")")
+}
+
 fn query(filter: &Filter) -> Query {
     // Along the index of a label if one is asked for with its value: that has the ids in their
     // order.
@@ -91,6 +96,15 @@ fn query(filter: &Filter) -> Query {
     query.one_of("result", filter.results.iter().map(|result| result.name()));
     query.one_of("waits", filter.waits.iter().map(|waits| waits.name()));
     query.text("label = ?", filter.label.as_ref());
+    // The collation «C» changes the case of ASCII letters only, as the filter says.
+    query.text(&format!("strpos({}, {}) > 0", lower("label"), lower("?")), filter.name.as_ref());
+    let everywhere = format!(
+        "(strpos({label}, {part}) > 0 OR strpos({reason}, {part}) > 0)",
+        label = lower("label"),
+        reason = lower("waits_for"),
+        part = lower("?"),
+    );
+    query.text(&everywhere, filter.text.as_ref());
     query.text("action = ?", filter.action.as_ref());
     query.text("by = ?", filter.by.as_ref());
     if let Some(key) = &filter.key {

@@ -77,6 +77,13 @@ fn query(filter: &Filter) -> Query {
     query.one_of("result", filter.results.iter().map(|result| result.name()));
     query.one_of("waits", filter.waits.iter().map(|waits| waits.name()));
     query.text("label = ?", filter.label.as_ref());
+    // `lower` knows ASCII letters only, as the filter says.
+    query.text("instr(lower(label), lower(?)) > 0", filter.name.as_ref());
+    if let Some(part) = &filter.text {
+        query.text("(instr(lower(label), lower(?)) > 0", Some(part));
+        query.sql.push_str(" OR instr(lower(waits_for), lower(?)) > 0)");
+        query.values.push(Value::Text(part.clone()));
+    }
     query.text("action = ?", filter.action.as_ref());
     query.text("by = ?", filter.by.as_ref());
     query.text("plans.id = (SELECT plan FROM keys WHERE key = ?)", filter.key.as_ref());

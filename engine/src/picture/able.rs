@@ -14,6 +14,7 @@ pub enum Can {
     /// [`PlanHandle::cancel_now`](crate::PlanHandle::cancel_now): running code is not waited for.
     CancelNow,
     /// [`PlanHandle::halt`](crate::PlanHandle::halt).
+    #[serde(rename = "terminate")]
     Halt,
     /// [`PlanHandle::pause`](crate::PlanHandle::pause).
     Pause,

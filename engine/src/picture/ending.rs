@@ -1,8 +1,11 @@
 //! Ends of steps, for people.
 
-use super::task;
+use super::{name_of, task};
 use crate::error::ActionError;
-use crate::plan::{ActionData, Step, StepState};
+use crate::plan::{ActionData, Plan, PlanResult, Step, StepState};
+
+/// The most of a failure that is told in lists, in bytes.
+const FAILURE_BYTES_MAX: usize = 300;
 
 /// The state of a step of an action as people see it: a task of a flow that has a fault has
 /// failed. Its step
@@ -19,6 +22,43 @@ pub fn state_of(action: &ActionData, step: &Step) -> StepState {
 /// Why a step of an action has failed, likewise.
 pub fn error_of(action: &ActionData, step: &Step) -> Option<ActionError> {
     step.error.clone().or_else(|| fault_of(action, step))
+}
+
+/// Why a plan has failed, in one line: the task or action, and its error. The error of a task stands
+/// for that of the tasks around it. Nothing for a plan that has not failed.
+///
+/// Cost: a look at the steps of a plan that has failed.
+pub fn failure_of(plan: &Plan) -> Option<String> {
+    if plan.result() != PlanResult::Error {
+        return None;
+    }
+    if let Some(error) = &plan.planning_error {
+        return Some(told(&format!("planning failed: {error}")));
+    }
+    let failed = plan.steps.iter().filter_map(|step| {
+        let action = plan.action(step.action);
+        let error = step.revert_error.clone().or_else(|| error_of(action, step))?;
+        let is_failed =
+            matches!(state_of(action, step), StepState::Error | StepState::RevertFailed);
+        is_failed.then_some((action, error))
+    });
+    let failed: Vec<_> = failed.collect();
+    let is_around =
+        |outer: &ActionData| failed.iter().any(|(action, _)| action.parent == Some(outer.id));
+    let (action, error) = failed.iter().find(|(action, _)| !is_around(action))?;
+    let place = name_of(action);
+    let name = place.rsplit('/').next().unwrap_or(&place);
+    Some(told(&format!("{name} failed: {error}")))
+}
+
+/// A text on one line, and not too long for a list.
+fn told(text: &str) -> String {
+    let line: String =
+        text.chars().map(|sign| if sign.is_control() { ' ' } else { sign }).collect();
+    match line.char_indices().find(|(at, sign)| at + sign.len_utf8() > FAILURE_BYTES_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
 }
 
 fn fault_of(action: &ActionData, step: &Step) -> Option<ActionError> {

@@ -23,7 +23,7 @@ mod timeline;
 mod tree;
 
 pub use able::{Can, CanDo};
-pub use ending::{error_of, state_of};
+pub use ending::{error_of, failure_of, state_of};
 pub use graph::{Edge, EdgeKind, Joint, PlanGraph};
 pub(crate) use history::Telling;
 pub use history::{CallSpan, PlanHistory};

@@ -115,7 +115,12 @@ impl Plan {
                 let failed = self.failed_steps().next();
                 let text = failed.map_or_else(
                     || "paused: resume it".to_owned(),
-                    |step| format!("step {} has failed: retry, skip or end it", step.id),
+                    |step| {
+                        let error =
+                            step.error.as_ref().map(|error| format!(" ({})", error.message));
+                        let error = error.unwrap_or_default();
+                        format!("step {} has failed{error}: retry, skip or end it", step.id)
+                    },
                 );
                 (Waiting::Decision, text)
             }

@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use crate::picture::failure_of;
 use crate::plan::{Plan, PlanState};
 use crate::store::PlanRow;
 
 /// The row of a plan for searches.
 pub fn row(plan: &Plan) -> PlanRow {
-    let (waits, waits_for) = plan.wait();
+    let (waits, mut waits_for) = plan.wait();
+    if plan.state == PlanState::Stopped {
+        waits_for = failure_of(plan).unwrap_or_default();
+    }
     PlanRow {
         id: plan.id,
         head: 0,

@@ -22,7 +22,7 @@ use crate::time::Time;
 /// ```
 ///
 /// Cost: a page is read along the index of ids, of one state, or of a label with its value; rows
-/// that the rest of the filter excludes are read and skipped.
+/// that the rest of the filter excludes are read and skipped. Parts of texts have no index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     /// Only these states; empty for all.
@@ -33,6 +33,10 @@ pub struct Filter {
     pub waits: Vec<Waiting>,
     /// Only plans that are called so.
     pub label: Option<String>,
+    /// Only plans whose name has this part, whatever the case of ASCII letters.
+    pub name: Option<String>,
+    /// Only plans whose name, or whose reason to wait or to fail, has this part, likewise.
+    pub text: Option<String>,
     /// Only plans that have all of these labels, with this value if one is said.
     pub labels: Vec<(String, Option<String>)>,
     /// Only plans with this root action.
@@ -80,6 +84,8 @@ impl Default for Filter {
             results: Vec::new(),
             waits: Vec::new(),
             label: None,
+            name: None,
+            text: None,
             labels: Vec::new(),
             action: None,
             key: None,
@@ -129,6 +135,11 @@ impl Filter {
             && (self.results.is_empty() || self.results.contains(&row.result))
             && (self.waits.is_empty() || self.waits.contains(&row.waits))
             && is(&self.label, &row.label)
+            && self.name.as_ref().is_none_or(|part| has_part(&row.label, part))
+            && self
+                .text
+                .as_ref()
+                .is_none_or(|part| has_part(&row.label, part) || has_part(&row.waits_for, part))
             && is(&self.action, &row.action)
             && is(&self.by, &row.by)
             && self.labels.iter().all(has)
@@ -140,4 +151,9 @@ impl Filter {
             && self.before.is_none_or(|before| row.id < before)
             && self.after.is_none_or(|after| row.id > after)
     }
+}
+
+/// Whether a text has a part, whatever the case of ASCII letters.
+fn has_part(text: &str, part: &str) -> bool {
+    text.to_ascii_lowercase().contains(&part.to_ascii_lowercase())
 }

@@ -275,7 +275,7 @@ pub struct PlanRow {
     pub caller: Option<(PlanId, StepId)>,
     /// Its reason for waiting.
     pub waits: Waiting,
-    /// The same for people, if it is live and waits.
+    /// The same for people, if it is live and waits. Of a plan that has failed and is over: why.
     pub waits_for: String,
     /// The whole plan as of a journal entry, encoded.
     pub snapshot: Option<(Seq, Vec<u8>)>,

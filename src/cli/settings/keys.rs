@@ -121,7 +121,7 @@ pub(crate) const KEYS: &[Key] = &[
         "server",
         Kind::Text,
         "",
-        "the address of the server that has the store, if it is not what the server says itself",
+        "a server that verbs ask in place of the store; --store on the command line goes before it",
     ),
     key(
         "server-certificates",

@@ -1,5 +1,6 @@
 //! Settings: defaults, then the configuration file, then the environment, then flags.
 
+pub(crate) mod context;
 mod file;
 mod keys;
 
@@ -36,6 +37,18 @@ pub(crate) struct Flags {
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) store: Option<PathBuf>,
 
+    /// A server that is asked in place of the store, such as <https://wheel.example.org>.
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) server: Option<String>,
+
+    /// The token for the server; better in `TURNWHEEL_TOKEN`, which other users cannot see.
+    #[arg(long, global = true, value_name = "TOKEN")]
+    pub(crate) token: Option<String>,
+
+    /// The context with server and token [default: the one that turnwheel context use has chosen].
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "server")]
+    pub(crate) context: Option<String>,
+
     /// Name noted in histories [default: the user's name].
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) by: Option<String>,
@@ -51,6 +64,7 @@ pub(crate) enum Origin {
     Default,
     File(usize),
     Variable,
+    Context(String),
     Flag,
 }
 
@@ -60,6 +74,7 @@ impl fmt::Display for Origin {
             Self::Default => f.write_str("default"),
             Self::File(line) => write!(f, "file, line {line}"),
             Self::Variable => f.write_str("environment"),
+            Self::Context(name) => write!(f, "context {name}"),
             Self::Flag => f.write_str("flag"),
         }
     }
@@ -123,10 +138,23 @@ impl Settings {
             ("store", flags.store.as_ref().map(path)),
             ("by", flags.by.clone()),
             ("colour", flags.colour.clone()),
+            ("server", flags.server.clone()),
+            ("token", flags.token.clone()),
         ];
         for (name, value) in given {
             if let Some(value) = value {
                 values.insert(name, (value, Origin::Flag));
+            }
+        }
+        let is_default =
+            |name: &str| values.get(name).is_some_and(|(_, at)| *at == Origin::Default);
+        let is_open = is_default("server") && is_default("store");
+        if let Some((name, context)) = context::chosen(flags.context.as_deref(), is_open)? {
+            for (key, value) in context.values() {
+                let is_said = matches!(values.get(key), Some((_, Origin::Flag)));
+                if !is_said {
+                    values.insert(key, (value, Origin::Context(name.clone())));
+                }
             }
         }
         let settings = Self { values, file };
@@ -137,6 +165,14 @@ impl Settings {
     pub(crate) fn get(&self, name: &str) -> (&str, &Origin) {
         let (value, origin) = self.values.get(name).expect("names of settings are written once");
         (value, origin)
+    }
+
+    /// Whether a server is named, which verbs ask in place of the store. A store that is named on
+    /// the command line goes before a server that is named elsewhere.
+    pub(crate) fn asks_server(&self) -> bool {
+        let (server, origin) = self.get("server");
+        let is_said_now = matches!(origin, Origin::Flag | Origin::Context(_));
+        !server.is_empty() && (is_said_now || *self.get("store").1 != Origin::Flag)
     }
 
     /// A value; nothing if it is empty.
@@ -206,6 +242,13 @@ impl Settings {
     }
 }
 
+/// The folder for files of this user.
+fn config_folder() -> Option<PathBuf> {
+    let home = env::var_os("HOME").map(|home| Path::new(&home).join(".config"));
+    let config = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).or(home);
+    config.map(|config| config.join("turnwheel"))
+}
+
 /// The configuration file: the named one, or the first of the usual ones.
 fn file_of(flags: &Flags) -> Result<Option<PathBuf>, Exit> {
     let named = flags.config.clone().or_else(|| env::var_os(FILE_VARIABLE).map(PathBuf::from));
@@ -216,10 +259,7 @@ fn file_of(flags: &Flags) -> Result<Option<PathBuf>, Exit> {
         }
         return Ok(Some(file));
     }
-    let home = env::var_os("HOME").map(|home| Path::new(&home).join(".config"));
-    let config = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).or(home);
-    let looked =
-        [Some(PathBuf::from(FILE)), config.map(|config| config.join("turnwheel").join(FILE))];
+    let looked = [Some(PathBuf::from(FILE)), config_folder().map(|folder| folder.join(FILE))];
     Ok(looked.into_iter().flatten().find(|file| file.is_file()))
 }
 

@@ -26,7 +26,7 @@ const ORDERS = {
   fail: "It ends as it is, with the result «error».",
   cancel: "It ends; code that runs is waited for.",
   cancel_now: "It ends; code that runs is not waited for.",
-  halt: "It stops where it is: nothing is called, nothing is ended.",
+  terminate: "It ends where it is: none of its code is called, nothing is taken back.",
   freeze: "It is held until somebody gives it a time.",
   delay_until: "It is planned at another time; without a time at once.",
 };
@@ -38,7 +38,7 @@ const RERUNS = {
 };
 
 /** Orders that take something away are not the first choice. */
-const HARD = new Set(["cancel", "cancel_now", "halt", "fail", "revert"]);
+const HARD = new Set(["cancel", "cancel_now", "terminate", "fail", "revert"]);
 
 function total(plan) {
   return Object.values(plan.steps).reduce((sum, count) => sum + count, 0);

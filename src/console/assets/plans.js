@@ -7,10 +7,10 @@ import { ago, between, number, planLink, serverNow, words } from "./format.js";
 export const STATES = ["pending", "scheduled", "planning", "planned", "running", "paused", "stopped"];
 const RESULTS = ["pending", "success", "warning", "error", "cancelled", "reverted"];
 const WAITS = ["decision", "permission", "plan", "time", "lock", "sub-plans", "event", "timer", "retry", "place", "store"];
-const ORDERS = ["cancel", "cancel_now", "pause", "resume", "skip_failed", "retry_failed", "halt", "delete"];
+const ORDERS = ["cancel", "cancel_now", "pause", "resume", "skip_failed", "retry_failed", "terminate", "delete"];
 /** The ones that are offered for ticked plans. */
-const TICKED = ["pause", "resume", "skip_failed", "retry_failed", "cancel", "cancel_now", "halt", "delete"];
-const HARD = new Set(["cancel", "cancel_now", "halt", "delete"]);
+const TICKED = ["pause", "resume", "skip_failed", "retry_failed", "cancel", "cancel_now", "terminate", "delete"];
+const HARD = new Set(["cancel", "cancel_now", "terminate", "delete"]);
 const FIELDS = ["state", "result", "waits", "label", "labels", "action", "key", "by", "caller", "order", "limit", "cursor"];
 const PLAN_ID = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i;
 const COLUMNS = [["", "tick"], ["Plan"], ["State"], ["Result"], ["Why it waits", "grow"], ["Created"], ["Took"]];

@@ -3,9 +3,7 @@
 use axum::extract::State;
 use axum::Json as Answer;
 
-use crate::api::{
-    ActionEntry, Actions, CountInfo, LockInfo, Locks, QueueInfo, Queues, Stats, WaitingInfo,
-};
+use crate::api::{ActionEntry, Actions, LockInfo, Locks, QueueInfo, Queues, Stats, WaitingInfo};
 use crate::http::problem::Problem;
 use crate::http::show;
 use crate::http::state::Api;
@@ -65,12 +63,6 @@ pub(in crate::http) async fn locks(State(api): State<Api>) -> Answer<Locks> {
 pub(in crate::http) async fn stats(State(api): State<Api>) -> Result<Answer<Stats>, Problem> {
     let (stats, counts) = (api.world().stats().await?, api.world().counts().await?);
     let waiting = api.world().waiting().await?;
-    let count = |count: &turnwheel_engine::store::Count| CountInfo {
-        state: count.state.name().to_owned(),
-        result: count.result.name().to_owned(),
-        waits: count.waits.name().to_owned(),
-        plans: count.plans,
-    };
     let of = |of: turnwheel_engine::WaitingPlans| WaitingInfo {
         waits: of.waiting.name().to_owned(),
         plans: of.plans,
@@ -82,7 +74,7 @@ pub(in crate::http) async fn stats(State(api): State<Api>) -> Result<Answer<Stat
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: show::time(stats.since),
         now: show::time(stats.at),
-        plans: counts.groups().iter().map(count).collect(),
+        plans: counts.groups().iter().map(show::count).collect(),
         waiting: waiting.into_iter().map(of).collect(),
         queues: all_queues(&api),
         locks: stats.locks,

@@ -36,6 +36,7 @@ impl From<FlowError> for Problem {
             FlowError::NoFlows => Self::new(Code::PathUnknown, "this server runs no flows"),
             FlowError::Exists(_) => Self::new(Code::FlowExists, detail),
             FlowError::Unknown(_) => Self::new(Code::FlowUnknown, detail),
+            FlowError::UnderWay { plan, .. } => Self::new(Code::FlowInUse, detail).of_plan(plan),
             FlowError::Unable { .. } | FlowError::Schedule(_) => {
                 Self::new(Code::FlowInvalid, detail)
             }
@@ -175,6 +176,30 @@ pub(in crate::http) async fn get(
 ) -> Result<Answer<FlowDetail>, Problem> {
     let flow = Flows::new(api.world())?.find(&namespace, &name, &version)?;
     Ok(Answer(detail(&flow)))
+}
+
+/// Removes a version of a flow, with the schedule that it has said itself
+///
+/// Plans that are over keep their definition: they can be shown, retried and run again.
+#[utoipa::path(
+    delete, path = "/flows/{namespace}/{name}/{version}", tag = "flows", operation_id = "removeFlow",
+    params(
+        ("namespace" = String, Path, description = "Its namespace"),
+        ("name" = String, Path, description = "Its name"),
+        ("version" = String, Path, description = "Its version"),
+    ),
+    responses((status = 204, description = "It is removed")),
+)]
+pub(in crate::http) async fn remove(
+    State(api): State<Api>,
+    Who(who): Who,
+    Part([namespace, name, version]): Part<3>,
+) -> Result<StatusCode, Problem> {
+    let removed = Flows::new(api.world())?.remove(&namespace, &name, &version).await;
+    let outcome = removed.as_ref().map_or_else(ToString::to_string, |_| "done".to_owned());
+    trace::audit(&who, "remove flow", &format!("{namespace}/{name}:{version}"), &outcome);
+    removed?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Starts a flow; the answer comes when its plan is durable

@@ -37,6 +37,10 @@ pub(in crate::http) struct PlansQuery {
     waits: Option<String>,
     /// Only plans that are called so.
     label: Option<String>,
+    /// Only plans whose name has this part, whatever the case of ASCII letters.
+    name: Option<String>,
+    /// Only plans whose name, reason to wait or error has this part, likewise.
+    text: Option<String>,
     /// Only plans with all of these labels: `name=value`, or `name` for any value, with commas between.
     labels: Option<String>,
     /// Only plans with this root action.
@@ -62,6 +66,8 @@ pub(in crate::http) struct PlansQuery {
     /// Maximum number of plans; 1,000 at most.
     #[param(minimum = 1, maximum = 1000, default = 50)]
     limit: Option<u32>,
+    /// Only plans behind this one, in the order that is asked for.
+    after_plan: Option<String>,
     /// The `next` of the page before.
     cursor: Option<String>,
 }
@@ -89,6 +95,11 @@ pub(in crate::http) async fn list(
 ) -> Result<Answer<PlanPage>, Problem> {
     let limit = page(query.limit, PAGE_MAX)?;
     let place = cursor::place(List::Plans, query.cursor.as_deref())?.map(PlanId::from_bytes);
+    let behind = query.after_plan.as_deref().map(str::parse).transpose();
+    let behind: Option<PlanId> = behind.map_err(|error: turnwheel_engine::PlanIdError| {
+        Problem::new(Code::QueryInvalid, format!("after_plan: {error}"))
+    })?;
+    let place = place.or(behind);
     let (order, key) = (query.order.unwrap_or_default(), query.key.clone());
     let mut filter =
         filter(&asked(query)).map_err(|problem| Problem::new(Code::QueryInvalid, problem))?;
@@ -140,6 +151,8 @@ fn asked(query: PlansQuery) -> api::Filter {
         results: words(query.result),
         waits: words(query.waits),
         label: query.label,
+        name: query.name,
+        text: query.text,
         labels: words(query.labels).into_iter().map(label).collect(),
         action: query.action,
         key: None,
@@ -172,6 +185,8 @@ pub(in crate::http) fn filter(asked: &api::Filter) -> Result<Filter, String> {
         results: all(&asked.results, "result", PlanResult::from_name)?,
         waits: all(&asked.waits, "reason to wait", Waiting::from_name)?,
         label: asked.label.clone(),
+        name: asked.name.clone(),
+        text: asked.text.clone(),
         labels: asked.labels.clone().into_iter().collect(),
         action: asked.action.clone(),
         by: asked.by.clone(),

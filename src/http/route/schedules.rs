@@ -6,18 +6,14 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::Json as Answer;
 use serde::Deserialize;
-use serde_json::Value;
-use turnwheel_engine::schedule::{
-    CatchUp, Launch, Occasion, Outcome, Overlap, Schedule, ScheduleView, Timing,
-};
+use turnwheel_engine::schedule::{CatchUp, Overlap, Schedule};
 use turnwheel_engine::{Payload, Time};
 use utoipa::IntoParams;
 
 use super::plans::page;
 use crate::api::{
-    Backfill, BackfillDone, CatchUpSpec, LaunchInfo, OverlapSpec, PauseInfo, ScheduleInfo,
-    SchedulePage, SchedulePause, ScheduleSpec, ScheduleSpecInfo, ScheduleTimes, Started,
-    TimingSpec,
+    Backfill, BackfillDone, CatchUpSpec, OverlapSpec, ScheduleInfo, SchedulePage, SchedulePause,
+    ScheduleSpec, ScheduleTimes, Started, TimingSpec,
 };
 use crate::http::body::{Json, NameAt, Query, Who};
 use crate::http::code::Code;
@@ -66,7 +62,7 @@ pub(in crate::http) async fn list(
     views.truncate(limit);
     let last = views.last().filter(|_| has_more);
     let next = last.map(|view| cursor::write(List::Schedules, view.name.as_bytes()));
-    Ok(Answer(SchedulePage { schedules: views.into_iter().map(info).collect(), next }))
+    Ok(Answer(SchedulePage { schedules: views.into_iter().map(show::schedule).collect(), next }))
 }
 
 /// A schedule
@@ -80,7 +76,7 @@ pub(in crate::http) async fn get(
     NameAt(name): NameAt,
 ) -> Result<Answer<ScheduleInfo>, Problem> {
     let asked = api.world().schedules().get(&name);
-    Ok(Answer(info(asked.await??)))
+    Ok(Answer(show::schedule(asked.await??)))
 }
 
 /// Makes a schedule, or changes the one with this name
@@ -99,7 +95,7 @@ pub(in crate::http) async fn put(
     let schedule = schedule(&name, &spec)?;
     let put = api.world().schedules().put(schedule).await?;
     note(&who, "put", &name, &put);
-    Ok(Answer(info(put?)))
+    Ok(Answer(show::schedule(put?)))
 }
 
 /// Removes a schedule; its plans that are under way go on
@@ -134,7 +130,7 @@ pub(in crate::http) async fn pause(
 ) -> Result<Answer<ScheduleInfo>, Problem> {
     let paused = api.world().schedules().pause(&name, &who.name, &pause.why).await?;
     note(&who, "pause", &name, &paused);
-    Ok(Answer(info(paused?)))
+    Ok(Answer(show::schedule(paused?)))
 }
 
 /// Launches again; times that have passed during the pause are not made up for
@@ -150,7 +146,7 @@ pub(in crate::http) async fn unpause(
 ) -> Result<Answer<ScheduleInfo>, Problem> {
     let unpaused = api.world().schedules().unpause(&name).await?;
     note(&who, "unpause", &name, &unpaused);
-    Ok(Answer(info(unpaused?)))
+    Ok(Answer(show::schedule(unpaused?)))
 }
 
 /// Launches now, regardless of the overlap policy
@@ -272,78 +268,4 @@ fn schedule(name: &str, spec: &ScheduleSpec) -> Result<Schedule, Problem> {
     let schedule = schedule.overlap(overlap).catch_up(catch_up);
     let schedule = schedule.jitter(Duration::from_millis(spec.jitter_ms));
     Ok(schedule.action_named(&spec.action, input))
-}
-
-fn info(view: ScheduleView) -> ScheduleInfo {
-    let counts = view.counts;
-    ScheduleInfo {
-        name: view.name,
-        spec: ScheduleSpecInfo {
-            timing: timing(view.timing),
-            action: view.action,
-            input: view.input.read().unwrap_or(Value::Null),
-            overlap: match view.overlap {
-                Overlap::Allow => OverlapSpec::Allow,
-                Overlap::Forbid => OverlapSpec::Forbid,
-                Overlap::Replace => OverlapSpec::Replace,
-                Overlap::Queue => OverlapSpec::Queue,
-            },
-            catch_up: match view.catch_up {
-                CatchUp::None => CatchUpSpec::None,
-                CatchUp::Latest => CatchUpSpec::Latest,
-                CatchUp::All { window_us } => CatchUpSpec::All { window_ms: window_us / 1_000 },
-            },
-            jitter_ms: u64::try_from(view.jitter.as_millis()).unwrap_or(u64::MAX),
-        },
-        created_at: show::time(view.created_at),
-        paused: view.paused.map(|paused| PauseInfo {
-            at: show::time(paused.at),
-            by: paused.by,
-            why: paused.why,
-        }),
-        next: view.next.map(show::time),
-        last: view.last.map(launch),
-        problem: view.problem,
-        launched: counts.launched,
-        skipped: counts.skipped,
-        missed: counts.missed,
-        failed: counts.failed,
-        running: view.running.iter().map(ToString::to_string).collect(),
-        waiting: u32::try_from(view.waiting).unwrap_or(u32::MAX),
-        history: view.history.into_iter().map(launch).collect(),
-    }
-}
-
-fn timing(timing: Timing) -> TimingSpec {
-    match timing {
-        Timing::Cron { pattern, zone } => TimingSpec::Cron { pattern, zone },
-        Timing::Every { period_us, offset_us } => {
-            TimingSpec::Every { period_ms: period_us / 1_000, offset_ms: offset_us / 1_000 }
-        }
-        Timing::At(time) => TimingSpec::At(show::time(time)),
-        Timing::Manual => TimingSpec::Manual {},
-        Timing::After { pause_us } => TimingSpec::After { pause_ms: pause_us / 1_000 },
-    }
-}
-
-fn launch(launch: Launch) -> LaunchInfo {
-    let (outcome, plan, why) = match launch.outcome {
-        Outcome::Launched(plan) => ("launched", Some(plan.to_string()), None),
-        Outcome::Skipped(why) => ("skipped", None, Some(why)),
-        Outcome::Failed(why) => ("failed", None, Some(why)),
-    };
-    let occasion = match launch.occasion {
-        Occasion::OnTime => "on_time",
-        Occasion::CaughtUp => "caught_up",
-        Occasion::Backfill => "backfill",
-        Occasion::ByHand(_) => "by_hand",
-    };
-    LaunchInfo {
-        planned: show::time(launch.planned),
-        at: show::time(launch.at),
-        occasion: occasion.to_owned(),
-        outcome: outcome.to_owned(),
-        plan,
-        why,
-    }
 }

@@ -492,4 +492,13 @@ fn present(view: &mut ActionView<'_>) {
     } else if outcome.get("is_skipped").is_some() {
         view.shown.state = "skipped".to_owned();
     }
+    // The user's values, without what the interpreter keeps beside them.
+    let own = |value: &mut Value, field: &str| {
+        let own = value.get_mut(field).map(Value::take);
+        *value = own.unwrap_or(Value::Null);
+    };
+    let is_whole = view.shown.input.get("definition").is_some();
+    own(&mut view.shown.input, if is_whole { "input" } else { "raw" });
+    own(&mut view.shown.output, "outcome");
+    own(&mut view.shown.output, "output");
 }

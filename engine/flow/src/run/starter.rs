@@ -83,8 +83,8 @@ impl RunAsync for FlowStarter {
         };
         let (namespace, name) = (&definition.namespace, &definition.name);
         let newest = bench.find(namespace, name, "latest");
-        if newest.is_some_and(|newest| newest.hash() != definition.hash) {
-            // A newer version has its own.
+        if newest.is_none_or(|newest| newest.hash() != definition.hash) {
+            // The flow was removed, or a newer version has its own.
             return Ok(Next::Done);
         }
         let notice: Option<Notice> = step.event()?;

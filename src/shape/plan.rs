@@ -1,37 +1,39 @@
-//! Plans and steps of the engine in the shapes of the API.
+//! Plans and steps.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
-use turnwheel_engine::picture::{error_of, name_of, state_of, Can};
+use turnwheel_engine::picture::{error_of, failure_of, name_of, state_of, Can};
 use turnwheel_engine::plan::Step;
-use turnwheel_engine::store::PlanRow;
-use turnwheel_engine::{
-    ActionError, Plan, PlanState, PlanView, Shown, StepKind, StepState, Time, World,
-};
+use turnwheel_engine::store::{Count, PlanRow};
+use turnwheel_engine::{ActionError, Plan, PlanState, PlanView, Shown, StepKind, StepState, Time};
 
-use super::limits::{HISTORY_SHOWN, SUB_PLANS_SHOWN};
+use super::{Presents, HISTORY_SHOWN, SUB_PLANS_SHOWN};
 use crate::api;
 
-pub(super) fn time(time: Time) -> String {
+/// A time as the API writes it.
+pub fn time(time: Time) -> String {
     time.to_string()
 }
 
-pub(super) fn times(time: Option<Time>) -> Option<String> {
+/// The same, if there is one.
+pub fn times(time: Option<Time>) -> Option<String> {
     time.map(|time| time.to_string())
 }
 
-pub(super) fn said(text: String) -> Option<String> {
+/// A text; nothing for an empty one.
+pub fn said(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
 /// Milliseconds with their fraction.
-pub(super) fn ms(duration: Duration) -> f64 {
+pub fn ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1_000.0
 }
 
-pub(super) fn error(error: &ActionError) -> api::ErrorInfo {
+/// An error of an action.
+pub fn error(error: &ActionError) -> api::ErrorInfo {
     api::ErrorInfo {
         kind: error.kind.clone(),
         message: error.message.clone(),
@@ -39,8 +41,18 @@ pub(super) fn error(error: &ActionError) -> api::ErrorInfo {
     }
 }
 
+/// Plans that are alike.
+pub fn count(count: &Count) -> api::CountInfo {
+    api::CountInfo {
+        state: count.state.name().to_owned(),
+        result: count.result.name().to_owned(),
+        waits: count.waits.name().to_owned(),
+        plans: count.plans,
+    }
+}
+
 /// The possible orders, by their names.
-pub(super) fn names(can: &[Can]) -> Vec<String> {
+pub fn names(can: &[Can]) -> Vec<String> {
     let name = |can: &Can| match serde_json::to_value(can) {
         Ok(Value::String(name)) => Some(name),
         _ => None,
@@ -58,7 +70,11 @@ fn possible(plan: &Plan) -> Vec<String> {
 }
 
 /// A row of the list of plans.
-pub(super) fn row(row: PlanRow) -> api::PlanSummary {
+pub fn row(row: PlanRow) -> api::PlanSummary {
+    // The store has one column for both: a plan that is over waits for nothing.
+    let is_over = row.state == PlanState::Stopped;
+    let (error, waits_for) =
+        if is_over { (row.waits_for, String::new()) } else { (String::new(), row.waits_for) };
     api::PlanSummary {
         id: row.id.to_string(),
         label: row.label,
@@ -72,7 +88,8 @@ pub(super) fn row(row: PlanRow) -> api::PlanSummary {
         started_at: times(row.started_at),
         ended_at: times(row.ended_at),
         wakes_at: times(row.wakes_at),
-        waits_for: said(row.waits_for),
+        waits_for: said(waits_for),
+        error: said(error),
         caller: row
             .caller
             .map(|(plan, step)| api::CallerInfo { plan: plan.to_string(), step: step.0 }),
@@ -95,13 +112,14 @@ fn summary(plan: &Plan) -> api::PlanSummary {
         ended_at: times(plan.ended_at),
         wakes_at: times(plan.wakes_at()),
         waits_for: said(plan.waits_for()),
+        error: failure_of(plan).filter(|_| plan.state == PlanState::Stopped),
         caller: caller.map(|(plan, step)| api::CallerInfo { plan: plan.to_string(), step: step.0 }),
     }
 }
 
 /// A plan, without its steps.
-pub(super) fn plan(world: &World, plan: &PlanView) -> api::PlanDetail {
-    let root = plan.actions.first().and_then(|root| world.present_action(plan, root.id));
+pub fn plan(presenter: &impl Presents, plan: &PlanView) -> api::PlanDetail {
+    let root = plan.actions.first().and_then(|root| presenter.shown(plan, root.id));
     let root = root.as_ref();
     let mut steps = BTreeMap::new();
     for step in &plan.steps {
@@ -165,9 +183,9 @@ fn sub_plans(plan: &Plan) -> Vec<api::SubPlanInfo> {
 }
 
 /// A step, with the state of its action in the action's words.
-pub(super) fn step(world: &World, plan: &PlanView, step: &Step) -> api::StepInfo {
+pub fn step(presenter: &impl Presents, plan: &PlanView, step: &Step) -> api::StepInfo {
     let data = plan.action(step.action);
-    let action = world.present_action(plan, step.action);
+    let action = presenter.shown(plan, step.action);
     let action = action.as_ref();
     let value = |of: fn(&Shown) -> &Value| action.map_or(Value::Null, |shown| of(shown).clone());
     let beat = step.beat.as_ref();

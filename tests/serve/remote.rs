@@ -1,0 +1,127 @@
+//! Verbs from another machine: a server is named, and there is no store.
+
+use serde_json::{json, Value};
+
+use crate::serve_common::Place;
+
+/// Waits for an event, and says what it was.
+const LISTEN: &str = "document: { dsl: '1.0.3', namespace: test, name: listen, version: '1.0.0' }
+do:
+  - hear: { listen: { to: { one: { with: { type: org.example.word } } } } }
+  - say: { set: { word: '${ .[0].word }' } }
+";
+
+const SAY: &str = "document: { dsl: '1.0.3', namespace: test, name: say, version: '1.0.0' }
+do:
+  - say: { set: { said: '${ .word }' } }
+";
+
+/// A laptop: a folder without a store, with a context for the server.
+struct Laptop(Place);
+
+impl Laptop {
+    fn run(&self, arguments: &[&str]) -> std::process::Output {
+        let mut command = self.0.command(arguments);
+        command.env_remove("TURNWHEEL_STORE").output().expect("it runs")
+    }
+
+    fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {said}");
+        String::from_utf8(output.stdout).expect("it prints text")
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let text = self.ok(arguments);
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+}
+
+#[test]
+fn every_verb_works_from_another_machine() {
+    let place = Place::new();
+    let tokens = place.write("tokens.txt", "operate ann s3cret\n");
+    let mut server = place.serve(&["--tokens", &tokens]);
+    server.token = Some("s3cret".to_owned());
+    let laptop = Laptop(Place::new());
+    let bare = laptop.run(&["list", "--server", &server.url]);
+    assert_eq!(bare.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&bare.stderr).into_owned();
+    assert!(said.contains("has no token") && said.contains("TURNWHEEL_TOKEN"), "{said}");
+    laptop.ok(&["context", "add", "prod", "--server", &server.url, "--token", "s3cret"]);
+    laptop.ok(&["context", "use", "prod"]);
+
+    // Flows are added, started and seen to their end.
+    laptop.0.write("say.yaml", SAY);
+    laptop.0.write("listen.yaml", LISTEN);
+    laptop.ok(&["flow", "add", "say.yaml"]);
+    laptop.ok(&["flow", "add", "listen.yaml"]);
+    assert_eq!(laptop.json(&["flow", "list", "--json"])["flows"].as_array().map(Vec::len), Some(2));
+    let input = "{\"word\": \"yes\"}";
+    assert_eq!(laptop.json(&["flow", "start", "say", "--input", input]), json!({"said": "yes"}));
+    assert_eq!(laptop.json(&["run", "say.yaml", "--input", input]), json!({"said": "yes"}));
+    let plan = laptop.ok(&["run", "listen.yaml", "--detach"]).trim().to_owned();
+    while laptop.json(&["event", "emit", "org.example.word", input, "--json"])["delivered"] == 0 {
+        std::thread::yield_now();
+    }
+    server.ended_plan(&plan);
+
+    // What is looked at is what the API has.
+    let api = |path: &str| server.get(&format!("/api/v1{path}")).ok();
+    let list = laptop.json(&["list", "test/say", "--json"]);
+    assert_eq!(list["plans"], api("/plans?text=test/say")["plans"]);
+    assert_eq!(list["plans"].as_array().map(Vec::len), Some(2));
+    let shown = laptop.json(&["show", &plan, "--json"]);
+    assert_eq!(shown, api(&format!("/plans/{plan}")));
+    assert_eq!(shown["output"], json!({"word": "yes"}));
+    assert_eq!(laptop.json(&["show", "last", "--json"])["id"], plan);
+    let steps = laptop.json(&["show", &plan, "--steps", "--json"]);
+    assert_eq!(steps["steps"], api(&format!("/plans/{plan}/steps"))["steps"]);
+    assert!(laptop.ok(&["show", &plan]).contains("say"));
+    assert!(laptop.ok(&["tree", &plan]).contains("hear"));
+    assert!(laptop.ok(&["logs", &plan, "--follow"]).contains("all steps are done"));
+    assert_eq!(laptop.json(&["stats", "--json"])["plans"], 3);
+    let records = laptop.run(&["logs", &plan, "--records"]);
+    assert_eq!(records.status.code(), Some(2), "only the store has them");
+
+    // The store itself, read on its own machine, says the same in the same words.
+    assert_eq!(place.json(&["show", &plan, "--json"]), shown);
+    assert_eq!(place.json(&["list", "test/say", "--json"])["plans"], list["plans"]);
+
+    // Orders, for one and for many.
+    let one = laptop.ok(&["flow", "start", "listen", "--detach"]).trim().to_owned();
+    let two = laptop.ok(&["flow", "start", "listen", "--detach"]).trim().to_owned();
+    laptop.ok(&["terminate", &one]);
+    assert_eq!(server.ended_plan(&one)["state"], "stopped");
+    let asked = laptop.json(&["cancel", "--flow", "listen", "--state", "running", "--json"]);
+    assert_eq!(asked["plans"], json!([two]));
+    let none = laptop.run(&["cancel", "--flow", "listen", "--state", "running"]);
+    assert_eq!(none.status.code(), Some(5));
+    server.stopped();
+}
+
+#[test]
+fn schedules_are_kept_from_another_machine() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    let laptop = Laptop(Place::new());
+    laptop.0.write("say.yaml", SAY);
+    let at = ["--server", server.url.as_str()];
+    let run = |arguments: &[&str]| laptop.ok(&[arguments, &at[..]].concat());
+    run(&["flow", "add", "say.yaml"]);
+    let add = ["schedule", "add", "hourly", "--every", "1h", "--flow", "say"];
+    run(&add);
+    let all: Value = serde_json::from_str(&run(&["schedule", "list", "--json"])).expect("JSON");
+    assert_eq!(all["schedules"][0], server.get("/api/v1/schedules/hourly").ok());
+    assert_eq!(run(&["schedule", "next", "hourly", "--count", "2"]).lines().count(), 2);
+    let plan = run(&["schedule", "trigger", "hourly"]).trim().to_owned();
+    assert_eq!(server.ended_plan(&plan)["output"], json!({"said": null}));
+    let range = ["--from", "2026-01-01T00:30:00Z", "--until", "2026-01-01T02:30:00Z"];
+    let filled = run(&[&["schedule", "backfill", "hourly"][..], &range].concat());
+    assert_eq!(filled, "hourly makes up for 2 times\n");
+    run(&["schedule", "pause", "hourly"]);
+    run(&["schedule", "remove", "hourly"]);
+    server.get("/api/v1/schedules/hourly").is_problem(404, "schedule-unknown");
+    server.stopped();
+}
