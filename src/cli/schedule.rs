@@ -383,7 +383,11 @@ fn list(settings: &Settings, is_json: bool) -> Result<(), Exit> {
 
 /// When a schedule launches, for people.
 fn when(timing: &TimingSpec) -> String {
-    let length = |ms: &u64| span::long(Duration::from_millis(*ms));
+    let length = |ms: &u64| {
+        let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
+        let fits = units.into_iter().find(|(unit, _)| *ms >= *unit && ms % unit == 0);
+        fits.map_or_else(|| format!("{ms}ms"), |(unit, name)| format!("{}{name}", ms / unit))
+    };
     match timing {
         TimingSpec::Cron { pattern, zone } => format!("{pattern} {zone}"),
         TimingSpec::Every { period_ms, .. } => format!("every {}", length(period_ms)),

@@ -294,6 +294,7 @@ fn the_client_has_every_operation_of_the_api() {
         client.flow("n", "f", "1").is_err(),
         client.add_flow("x").is_err(),
         client.check_flow("x").is_err(),
+        client.remove_flow("n", "a", "1").is_err(),
         client.start_flow(flow, &run, Some("k")).is_err(),
         client.publish(&json!({})).is_err(),
         client.schedules(None).is_err(),
