@@ -59,7 +59,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         return Ok(());
     }
     let paint = Paint::stdout(settings.colour());
-    let since = worlds.iter().map(|world| span::shown(world.since));
+    let since = worlds.iter().map(|world| span::shown(&world.since.to_string()));
     let lines: Vec<Vec<String>> =
         nodes.iter().zip(since).map(|(node, since)| line(paint, node, since)).collect();
     let headings = ["node", "state", "version", "slots", "lease", "since", "labels", "address"];
