@@ -14,6 +14,7 @@ use turnwheel_runtime::completion::block_on;
 use super::effect;
 use super::env::Around;
 use super::machine::{turn, Asks, Told, Turn};
+use super::present::present;
 use super::state::{Cursor, FlowStart, Notice, Outcome, TaskInput, TaskOutput, Which};
 use super::unclear;
 use super::worker::Call;
@@ -477,28 +478,4 @@ pub(super) fn check_event(event: &Payload) -> Result<(), ActionError> {
             Err(ActionError::new("no_event", message))
         }
     }
-}
-
-fn present(view: &mut ActionView<'_>) {
-    let action = view.plan().action(view.shown.id);
-    if let Some(place) = internal::task_place(action) {
-        view.shown.name = place;
-    }
-    let outcome = view.shown.output.get("outcome").cloned().unwrap_or(Value::Null);
-    if let Some(fault) = outcome.get("fault") {
-        view.shown.state = "faulted".to_owned();
-        let fault: Option<Fault> = serde_json::from_value(fault.clone()).ok();
-        view.shown.summary = fault.map(|fault| fault.to_string());
-    } else if outcome.get("is_skipped").is_some() {
-        view.shown.state = "skipped".to_owned();
-    }
-    // The user's values, without what the interpreter keeps beside them.
-    let own = |value: &mut Value, field: &str| {
-        let own = value.get_mut(field).map(Value::take);
-        *value = own.unwrap_or(Value::Null);
-    };
-    let is_whole = view.shown.input.get("definition").is_some();
-    own(&mut view.shown.input, if is_whole { "input" } else { "raw" });
-    own(&mut view.shown.output, "outcome");
-    own(&mut view.shown.output, "output");
 }

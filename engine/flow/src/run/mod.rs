@@ -24,6 +24,7 @@ mod http;
 mod listen;
 mod machine;
 mod openapi;
+mod present;
 mod process;
 mod sink;
 mod starter;
