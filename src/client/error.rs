@@ -45,7 +45,7 @@ impl ClientError {
             Self::Lost { .. } => return true,
             Self::Refused(problem) => problem.status,
             Self::Foreign { status, .. } => *status,
-            Self::Unwritable(_) | Self::Unreadable(_) => return false,
+            Self::Unwritable(_) | Self::Unreadable(_) | Self::Untrusted(_) => return false,
         };
         matches!(status, 408 | 429 | 500 | 502..=504 | 507)
     }
