@@ -154,7 +154,7 @@ fn a_newer_file_is_refused_and_left_as_it_is() {
     file.pragma_update(None, "user_version", 99).unwrap();
     drop(file);
     let Err(error) = SqliteStore::new(&path).writer() else { panic!("it was opened") };
-    assert!(matches!(error, StoreError::TooNew { found: 99, known: 2, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::TooNew { found: 99, known: 3, .. }), "{error:?}");
     let Err(error) = SqliteStore::restore(&path, folder.path().join("copy.db")) else {
         panic!("it was restored")
     };
@@ -184,7 +184,8 @@ fn a_file_of_the_first_format_gets_slots_with_epochs() {
     file.execute_batch(
         "DROP TABLE turnwheel_slots; DROP TABLE turnwheel_marks; DELETE FROM meta WHERE name = 'fence';
          UPDATE meta SET value = 3 WHERE name = 'projected'; UPDATE meta SET value = 9 WHERE name = 'worlds';
-         ALTER TABLE worlds ADD COLUMN slots BLOB NOT NULL DEFAULT x''; PRAGMA user_version = 1;",
+         ALTER TABLE worlds ADD COLUMN slots BLOB NOT NULL DEFAULT x'';
+         DROP INDEX states_due; ALTER TABLE states DROP COLUMN due; PRAGMA user_version = 1;",
     )
     .unwrap();
     let own: [&[usize]; 2] = [&[0, 1, 2, 3, 4, 9, 63, 64, 510, 1_023], &[5, 6, 7, 8, 512, 1_022]];

@@ -13,6 +13,8 @@ mod fault;
 mod flows;
 mod hash;
 mod interest;
+#[doc(hidden)]
+pub mod internal;
 mod io;
 mod life;
 pub mod limits;

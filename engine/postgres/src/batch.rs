@@ -163,10 +163,11 @@ impl<'a> Changes<'a> {
         let mut numbers = [None; 8];
         let mut missed = None;
         match change {
-            Change::State { entity, key, bytes, expected, epoch } => {
+            Change::State { entity, key, bytes, due, expected, epoch } => {
                 self.head(1, *expected, *epoch, digest(&[entity, key]), None);
                 self.bytes.push(bytes.as_deref());
                 self.texts.extend([Some(text(entity)), Some(text(key)), None]);
+                numbers[4] = due.map(|due| number(due.0));
             }
             Change::Reminder { row, epoch } => {
                 self.reminder(2, &row.id, row.version, *epoch);

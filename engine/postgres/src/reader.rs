@@ -8,7 +8,8 @@ use tokio_postgres::Row;
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 use turnwheel_engine::store::aside::{whole_again, ValueId};
 use turnwheel_engine::store::{
-    slot_of, Count, Filter, Loaded, PlanRow, ScheduleRow, Seq, Slots, StoreReader, Worlds, Written,
+    slot_of, Count, Filter, Loaded, PlanRow, ScheduleRow, Seq, Slots, StateRow, StateScan,
+    StoreReader, Worlds, Written,
 };
 use turnwheel_engine::{PlanId, StoreError, Time};
 
@@ -236,6 +237,42 @@ impl StoreReader for Reader {
         let rows = self.session.read(sql, &[(&digest(&[entity, key]), Type::BYTEA)])?;
         let Some(row) = rows.first() else { return Ok(Record::default()) };
         Ok(Record { bytes: cell(row, 0)?, version: count(row, 1)? })
+    }
+
+    fn states_of(
+        &mut self,
+        entity: &str,
+        scan: &StateScan,
+        limit: usize,
+    ) -> Result<Vec<StateRow>, StoreError> {
+        let columns = "SELECT key, due, bytes, version FROM tw.states WHERE entity = $1";
+        let (entity, most) = (text(entity), self::limit(limit));
+        let rows = match scan {
+            StateScan::Due(until) => {
+                let sql = format!("{columns} AND due <= $2 ORDER BY due, key LIMIT $3");
+                let until = moment(*until);
+                let values: &[Value<'_>] =
+                    &[(&entity, Type::TEXT), (&until, Type::INT8), (&most, Type::INT8)];
+                self.session.read(&sql, values)?
+            }
+            StateScan::After(key) => {
+                let sql = format!(
+                    "{columns} AND left(key, 200) >= left($2, 200) AND key > $2
+                     AND bytes IS NOT NULL ORDER BY left(key, 200), key LIMIT $3"
+                );
+                let key = text(key);
+                let values: &[Value<'_>] =
+                    &[(&entity, Type::TEXT), (&key, Type::TEXT), (&most, Type::INT8)];
+                self.session.read(&sql, values)?
+            }
+        };
+        let row = |row: &Row| {
+            let due: Option<i64> = cell(row, 1)?;
+            let record = Record { bytes: cell(row, 2)?, version: count(row, 3)? };
+            let due = due.map(|due| Time(due.unsigned_abs()));
+            Ok(StateRow { key: string(row, 0)?, due, record })
+        };
+        rows.iter().map(row).collect()
     }
 
     fn reminder(&mut self, id: &ReminderId) -> Result<Option<ReminderRow>, StoreError> {

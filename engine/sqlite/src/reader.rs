@@ -4,7 +4,8 @@ use rusqlite::types::Value;
 use rusqlite::{params_from_iter, Connection, OptionalExtension};
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 use turnwheel_engine::store::{
-    slot_of, Count, Filter, Loaded, PlanRow, ScheduleRow, Seq, Slots, StoreReader, Worlds, Written,
+    slot_of, Count, Filter, Loaded, PlanRow, ScheduleRow, Seq, Slots, StateRow, StateScan,
+    StoreReader, Worlds, Written,
 };
 use turnwheel_engine::{PlanId, StoreError, Time};
 
@@ -213,6 +214,16 @@ impl StoreReader for Reader {
 
     fn state(&mut self, entity: &str, key: &str) -> Result<Record, StoreError> {
         states::state(&self.connection, entity, key)
+            .map_err(|error| failure_in(&self.connection, &error))
+    }
+
+    fn states_of(
+        &mut self,
+        entity: &str,
+        scan: &StateScan,
+        limit: usize,
+    ) -> Result<Vec<StateRow>, StoreError> {
+        states::states_of(&self.connection, entity, scan, limit)
             .map_err(|error| failure_in(&self.connection, &error))
     }
 

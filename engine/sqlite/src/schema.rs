@@ -8,10 +8,10 @@ use turnwheel_engine::StoreError;
 use crate::error::failure;
 
 /// The format of the file: `user_version`.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// How to go from each format to the next.
-const MIGRATIONS: [&str; VERSION as usize] = [FIRST, SLOTS];
+const MIGRATIONS: [&str; VERSION as usize] = [FIRST, SLOTS, DUE_STATES];
 
 const FIRST: &str = "CREATE TABLE journal (
          seq INTEGER PRIMARY KEY,
@@ -177,6 +177,10 @@ const SLOTS: &str = "CREATE TABLE turnwheel_slots (
      CREATE TABLE turnwheel_marks (writer INTEGER PRIMARY KEY, projected INTEGER NOT NULL);
      INSERT INTO meta VALUES ('fence', 0);
      DELETE FROM turnwheel_snapshots;";
+
+/// States of entities that are looked at when their time has come.
+const DUE_STATES: &str = "ALTER TABLE states ADD COLUMN due INTEGER;
+     CREATE INDEX states_due ON states (entity, due, key) WHERE due IS NOT NULL;";
 
 /// The names of all tables, indices and triggers of the store.
 pub(super) fn objects() -> HashSet<&'static str> {

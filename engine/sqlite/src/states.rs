@@ -3,8 +3,8 @@
 use rusqlite::{params, Connection, OptionalExtension, Row, Transaction};
 use turnwheel_actors::entity::{DueRange, MissedTicks, Record, ReminderId, ReminderRow};
 use turnwheel_engine::internal::admit;
-use turnwheel_engine::store::{Change, Verdict, Worked, OF_PLAN};
-use turnwheel_engine::PlanId;
+use turnwheel_engine::store::{Change, StateRow, StateScan, Verdict, Worked, OF_PLAN};
+use turnwheel_engine::{PlanId, Time};
 
 const COLUMNS: &str = "entity, key, name, first_due, delay, period, missed, planned, due, failures,
     skipped, revision, version";
@@ -12,7 +12,7 @@ const COLUMNS: &str = "entity, key, name, first_due, delay, period, missed, plan
 /// Makes a change, or says why not.
 pub(super) fn change(transaction: &Transaction<'_>, change: &Change) -> rusqlite::Result<Verdict> {
     match change {
-        Change::State { entity, key, bytes, expected, epoch } => {
+        Change::State { entity, key, bytes, due, expected, epoch } => {
             let read = "SELECT version, epoch FROM states WHERE entity = ?1 AND key = ?2";
             let mut read = transaction.prepare_cached(read)?;
             let known = read.query_row([entity, key], |row| Ok((row.get(0)?, row.get(1)?)));
@@ -20,11 +20,12 @@ pub(super) fn change(transaction: &Transaction<'_>, change: &Change) -> rusqlite
                 return Ok(refused);
             }
             let version = expected + 1;
-            let write = "INSERT INTO states (entity, key, bytes, version, epoch)
-                 VALUES (?1, ?2, ?3, ?4, ?5)
+            let write = "INSERT INTO states (entity, key, bytes, version, epoch, due)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)
                  ON CONFLICT (entity, key) DO UPDATE SET bytes = excluded.bytes,
-                     version = excluded.version, epoch = excluded.epoch";
-            let values = params![entity, key, bytes, version, number(*epoch)];
+                     version = excluded.version, epoch = excluded.epoch, due = excluded.due";
+            let due = due.map(|due| number(due.0));
+            let values = params![entity, key, bytes, version, number(*epoch), due];
             transaction.prepare_cached(write)?.execute(values)?;
             Ok(Verdict::Changed(version))
         }
@@ -111,6 +112,35 @@ pub(super) fn state(connection: &Connection, entity: &str, key: &str) -> rusqlit
     let mut read = connection.prepare_cached(read)?;
     let record = |row: &Row<'_>| Ok(Record { bytes: row.get(0)?, version: row.get(1)? });
     Ok(read.query_row([entity, key], record).optional()?.unwrap_or_default())
+}
+
+pub(super) fn states_of(
+    connection: &Connection,
+    entity: &str,
+    scan: &StateScan,
+    limit: usize,
+) -> rusqlite::Result<Vec<StateRow>> {
+    let found = |row: &Row<'_>| {
+        let record = Record { bytes: row.get(2)?, version: row.get(3)? };
+        Ok(StateRow { key: row.get(0)?, due: row.get::<_, Option<u64>>(1)?.map(Time), record })
+    };
+    let limit = number(limit as u64);
+    match scan {
+        StateScan::Due(until) => {
+            let read = "SELECT key, due, bytes, version FROM states INDEXED BY states_due
+                 WHERE entity = ?1 AND due <= ?2 ORDER BY due, key LIMIT ?3";
+            let mut read = connection.prepare_cached(read)?;
+            let rows = read.query_map(params![entity, number(until.0), limit], found)?;
+            rows.collect()
+        }
+        StateScan::After(key) => {
+            let read = "SELECT key, due, bytes, version FROM states
+                 WHERE entity = ?1 AND key > ?2 AND bytes IS NOT NULL ORDER BY key LIMIT ?3";
+            let mut read = connection.prepare_cached(read)?;
+            let rows = read.query_map(params![entity, key, limit], found)?;
+            rows.collect()
+        }
+    }
 }
 
 pub(super) fn reminder(

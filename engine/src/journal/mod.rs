@@ -34,6 +34,7 @@ pub(crate) use meter::Tally;
 pub use meter::{JournalStats, Spread};
 pub(crate) use node::Lease;
 pub(crate) use states::Durable;
+pub use states::TimedStates;
 pub(crate) use unsure::is_refusal;
 use writer::{Changing, Entry, Heads, Writer};
 

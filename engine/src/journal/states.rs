@@ -11,7 +11,11 @@ use turnwheel_runtime::Failure;
 use super::Journal;
 use crate::error::{cut, unanswered, TextTooLong};
 use crate::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, STATE_BYTES_MAX};
-use crate::store::{Change, StoreReader, Verdict};
+use crate::store::{Change, StateRow, StateScan, StoreReader, Verdict};
+use crate::time::Time;
+
+/// Epoch of states whose writers are told apart by the version alone.
+const TIMED_EPOCH: u64 = 1;
 
 /// The states and reminders of entities in a world's store: their writes share the commits of plans.
 #[derive(Clone, Debug)]
@@ -71,6 +75,16 @@ impl Durable {
         expected: u64,
         epoch: u64,
     ) -> Result<u64, StoreError> {
+        self.write_timed(of, (bytes, None), expected, epoch).await
+    }
+
+    async fn write_timed(
+        &self,
+        of: Owner<'_>,
+        (bytes, due): (Option<Vec<u8>>, Option<Time>),
+        expected: u64,
+        epoch: u64,
+    ) -> Result<u64, StoreError> {
         let length = bytes.as_ref().map_or(0, Vec::len);
         let fits = TextTooLong::of("key of the entity", of.key.len(), KEY_BYTES_MAX)
             .and_then(|()| TextTooLong::of("state of the entity", length, STATE_BYTES_MAX));
@@ -79,8 +93,65 @@ impl Durable {
             return Err(StoreError::Failed(format!("{entity} «{key}»: {problem}")));
         }
         let (entity, key) = (of.entity.to_owned(), of.key.to_owned());
-        let change = Change::State { entity, key, bytes, expected, epoch };
+        let change = Change::State { entity, key, bytes, due, expected, epoch };
         self.change(change, expected, epoch, of).await
+    }
+}
+
+/// States of a world's store with a time at which their owner has to look at them.
+///
+/// A state has a name and a key, as those of entities, and is changed only from the version that
+/// was read: of two who try, one gets [`StoreError::Conflict`]. Bytes and due time change together.
+/// Writes share the commits of plans.
+#[derive(Clone, Debug)]
+pub struct TimedStates {
+    states: Arc<Durable>,
+}
+
+impl TimedStates {
+    pub(crate) fn new(journal: Journal) -> Self {
+        Self { states: Durable::new(journal) }
+    }
+
+    /// Reads a state; the default if there is none.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub async fn load(&self, name: &str, key: &str) -> Result<Record, StoreError> {
+        self.states.load(name, key).await
+    }
+
+    /// Writes a state with its due time if its version is still `expected` (0: there is none);
+    /// returns the new version. It completes when the write is durable.
+    ///
+    /// # Errors
+    ///
+    /// Nothing was written, or the store failed and it is not known.
+    pub async fn save(
+        &self,
+        name: &str,
+        key: &str,
+        (bytes, due): (Option<Vec<u8>>, Option<Time>),
+        expected: u64,
+    ) -> Result<u64, StoreError> {
+        let of = Owner { entity: name, key };
+        self.states.write_timed(of, (bytes, due), expected, TIMED_EPOCH).await
+    }
+
+    /// The states of one name in the order of a scan, at most so many.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or it cannot list states.
+    pub async fn list(
+        &self,
+        name: &str,
+        scan: StateScan,
+        limit: usize,
+    ) -> Result<Vec<StateRow>, StoreError> {
+        let name = name.to_owned();
+        self.states.read(move |reader| reader.states_of(&name, &scan, limit)).await
     }
 }
 

@@ -3,6 +3,7 @@
 use turnwheel_actors::entity::{ReminderId, ReminderRow};
 
 use super::{Hold, Work};
+use crate::time::Time;
 
 /// A change of versioned data: it is made only if the data was not changed since it was read.
 #[derive(Clone, Debug)]
@@ -15,6 +16,9 @@ pub enum Change {
         key: String,
         /// The state; nothing if it is removed.
         bytes: Option<Vec<u8>>,
+        /// When its owner has to look at it: [`StoreReader::states_of`](super::StoreReader::states_of)
+        /// finds it by that.
+        due: Option<Time>,
         /// The version that the writer knows; 0 if there is none.
         expected: u64,
         /// The epoch of the entity's owner.

@@ -17,8 +17,8 @@ use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 use super::aside::{parts as parts_aside, Parts};
 use super::{
     Append, Batch, Change, Count, Filter, Loaded, Members, PlanRow, Removal, RowWrite, ScheduleRow,
-    ScheduleWrite, Seq, Slots, Store, StoreKeeper, StoreReader, StoreWriter, Swap, Upkeep, Verdict,
-    Worlds, WorldsWrite, Written, LETTERS, LETTER_SLOT,
+    ScheduleWrite, Seq, Slots, StateRow, StateScan, Store, StoreKeeper, StoreReader, StoreWriter,
+    Swap, Upkeep, Verdict, Worlds, WorldsWrite, Written, LETTERS, LETTER_SLOT,
 };
 use crate::error::StoreError;
 use crate::id::PlanId;
@@ -403,6 +403,15 @@ impl StoreReader for Reader {
             state.bytes = state.bytes.map(decode).transpose()?;
         }
         Ok(state)
+    }
+
+    fn states_of(
+        &mut self,
+        entity: &str,
+        scan: &StateScan,
+        limit: usize,
+    ) -> Result<Vec<StateRow>, StoreError> {
+        self.inner.states_of(entity, scan, limit)
     }
 
     fn reminder(&mut self, id: &ReminderId) -> Result<Option<ReminderRow>, StoreError> {

@@ -12,9 +12,9 @@ use super::aside::{parts, whole_again, ValueId};
 use super::memory_leases::{Heartbeats, Leases, StoreClock};
 use super::memory_states::States;
 use super::{
-    slot_of, Append, Batch, Change, Count, Filter, Hold, Loaded, Members, Order, PlanRow, Removal,
-    RowWrite, ScheduleRow, ScheduleWrite, Seq, Slots, Store, StoreReader, StoreWriter, Swap,
-    Verdict, Worlds, WorldsWrite, Written, SCHEDULES_SLOT,
+    memory_list, slot_of, Append, Batch, Change, Count, Filter, Hold, Loaded, Members, PlanRow,
+    Removal, RowWrite, ScheduleRow, ScheduleWrite, Seq, Slots, StateRow, StateScan, Store,
+    StoreReader, StoreWriter, Swap, Verdict, Worlds, WorldsWrite, Written, SCHEDULES_SLOT,
 };
 use crate::error::StoreError;
 use crate::id::PlanId;
@@ -37,10 +37,10 @@ pub(super) struct Data {
     /// For each writer: all that it has made or found up to here is in the rows.
     projected: BTreeMap<u64, Seq>,
     journal: BTreeMap<Seq, Entry>,
-    rows: BTreeMap<PlanId, PlanRow>,
+    pub(super) rows: BTreeMap<PlanId, PlanRow>,
     /// Large values, kept apart.
     values: HashMap<PlanId, HashMap<ValueId, Vec<u8>>>,
-    keys: HashMap<String, PlanId>,
+    pub(super) keys: HashMap<String, PlanId>,
     states: States,
     schedules: BTreeMap<String, ScheduleRow>,
     locks: BTreeMap<String, PlanId>,
@@ -329,7 +329,7 @@ impl Data {
     }
 
     /// Whether a plan waits for this one that is not stopped.
-    fn is_needed(&self, row: &PlanRow) -> bool {
+    pub(super) fn is_needed(&self, row: &PlanRow) -> bool {
         let is_live = |caller: &PlanRow| caller.state != PlanState::Stopped;
         let is_called =
             row.caller.is_some_and(|(plan, _)| self.rows.get(&plan).is_some_and(is_live));
@@ -447,6 +447,15 @@ impl StoreReader for Reader {
         Ok(self.data.lock().states.state(entity, key))
     }
 
+    fn states_of(
+        &mut self,
+        entity: &str,
+        scan: &StateScan,
+        limit: usize,
+    ) -> Result<Vec<StateRow>, StoreError> {
+        Ok(self.data.lock().states.states_of(entity, scan, limit))
+    }
+
     fn reminder(&mut self, id: &ReminderId) -> Result<Option<ReminderRow>, StoreError> {
         Ok(self.data.lock().states.reminder(id))
     }
@@ -465,20 +474,7 @@ impl StoreReader for Reader {
     }
 
     fn list(&mut self, filter: &Filter) -> Result<Vec<PlanRow>, StoreError> {
-        let data = self.data.lock();
-        let key = filter.key.as_ref().map(|key| data.keys.get(key));
-        let fits = |row: &&PlanRow| {
-            filter.fits(row)
-                && key.is_none_or(|holder| holder == Some(&row.id))
-                && !(filter.is_unneeded && data.is_needed(row))
-        };
-        let all = data.rows.values();
-        let rows: Box<dyn Iterator<Item = &PlanRow>> = match filter.order {
-            Order::NewestFirst => Box::new(all.rev()),
-            Order::OldestFirst => Box::new(all),
-        };
-        let rows = rows.filter(fits).take(filter.limit).cloned();
-        Ok(rows.map(|row| PlanRow { snapshot: None, ..row }).collect())
+        Ok(memory_list::list(&self.data.lock(), filter))
     }
 
     fn counts(&mut self) -> Result<Vec<Count>, StoreError> {

@@ -5,13 +5,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
 use super::change::{admit, Change};
-use super::{Verdict, Worked, OF_PLAN};
+use super::{StateRow, StateScan, Verdict, Worked, OF_PLAN};
 use crate::id::PlanId;
+use crate::time::Time;
 
 /// The states and reminders of entities.
 #[derive(Clone, Debug, Default)]
 pub(super) struct States {
-    states: HashMap<(String, String), (Record, u64)>,
+    states: BTreeMap<(String, String), Kept>,
+    /// The states that are due at some time: entity, time, key.
+    states_due: BTreeSet<(String, Time, String)>,
     reminders: BTreeMap<ReminderId, ReminderRow>,
     by_due: BTreeSet<(u64, ReminderId)>,
     /// The newest epoch that has written reminders of an entity.
@@ -20,14 +23,29 @@ pub(super) struct States {
     version: u64,
 }
 
+/// A state with the newest epoch that has written it.
+#[derive(Clone, Debug, Default)]
+struct Kept {
+    record: Record,
+    due: Option<Time>,
+    epoch: u64,
+}
+
 impl States {
     pub(super) fn change(&mut self, change: &Change) -> Verdict {
         let outcome = match change {
-            Change::State { entity, key, bytes, expected, epoch } => {
+            Change::State { entity, key, bytes, due, expected, epoch } => {
                 let kept = self.states.entry((entity.clone(), key.clone())).or_default();
-                admit((kept.0.version, kept.1), *expected, *epoch).map(|()| {
-                    *kept = (Record { bytes: bytes.clone(), version: expected + 1 }, *epoch);
-                    kept.0.version
+                admit((kept.record.version, kept.epoch), *expected, *epoch).map(|()| {
+                    if let Some(before) = kept.due {
+                        self.states_due.remove(&(entity.clone(), before, key.clone()));
+                    }
+                    if let Some(due) = due {
+                        self.states_due.insert((entity.clone(), *due, key.clone()));
+                    }
+                    let record = Record { bytes: bytes.clone(), version: expected + 1 };
+                    *kept = Kept { record, due: *due, epoch: *epoch };
+                    expected + 1
                 })
             }
             Change::Reminder { row, epoch } => {
@@ -81,7 +99,35 @@ impl States {
 
     pub(super) fn state(&self, entity: &str, key: &str) -> Record {
         let kept = self.states.get(&(entity.to_owned(), key.to_owned()));
-        kept.map(|(record, _)| record.clone()).unwrap_or_default()
+        kept.map(|kept| kept.record.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn states_of(&self, entity: &str, scan: &StateScan, limit: usize) -> Vec<StateRow> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let row = |key: &str, kept: &Kept| StateRow {
+            key: key.to_owned(),
+            due: kept.due,
+            record: kept.record.clone(),
+        };
+        match scan {
+            StateScan::Due(until) => {
+                let from = (entity.to_owned(), Time(0), String::new());
+                let due = self.states_due.range(from..);
+                let due = due.take_while(|(of, due, _)| of == entity && due <= until).take(limit);
+                let found = due.filter_map(|(of, _, key)| {
+                    let kept = self.states.get(&(of.clone(), key.clone()))?;
+                    Some(row(key, kept))
+                });
+                found.collect()
+            }
+            StateScan::After(key) => {
+                let from = (entity.to_owned(), key.clone());
+                let rows = self.states.range((Excluded(from), Unbounded));
+                let rows = rows.take_while(|((of, _), _)| of == entity);
+                let rows = rows.filter(|(_, kept)| kept.record.bytes.is_some()).take(limit);
+                rows.map(|((_, key), kept)| row(key, kept)).collect()
+            }
+        }
     }
 
     pub(super) fn reminder(&self, id: &ReminderId) -> Option<ReminderRow> {

@@ -145,6 +145,23 @@ pub trait StoreReader: Send {
     /// The store failed.
     fn state(&mut self, entity: &str, key: &str) -> Result<Record, StoreError>;
 
+    /// The states of entities with one name, in the order of a scan, at most so many.
+    ///
+    /// Cost: that of an index for each of the scans.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or it has no such indexes.
+    fn states_of(
+        &mut self,
+        entity: &str,
+        scan: &StateScan,
+        limit: usize,
+    ) -> Result<Vec<StateRow>, StoreError> {
+        let _unknown = (entity, scan, limit);
+        Err(StoreError::Failed("this store cannot list states".to_owned()))
+    }
+
     /// A reminder.
     ///
     /// # Errors
@@ -214,6 +231,26 @@ pub trait StoreReader: Send {
     ///
     /// The store failed.
     fn schedules(&mut self, after: &str, limit: usize) -> Result<Vec<ScheduleRow>, StoreError>;
+}
+
+/// Which states of entities are listed, and in which order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StateScan {
+    /// Those that are due then or before, the earliest first.
+    Due(Time),
+    /// Those with a key after this one that have bytes, by key.
+    After(String),
+}
+
+/// A listed state of an entity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateRow {
+    /// The key of the entity.
+    pub key: String,
+    /// When its owner has to look at it.
+    pub due: Option<Time>,
+    /// The state.
+    pub record: Record,
 }
 
 /// A plan as it is stored.

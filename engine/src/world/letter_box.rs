@@ -283,7 +283,10 @@ impl Kept {
             let state = self.states.get_mut(&place)?;
             (state.is_due, state.is_under_way) = (false, true);
             let (entity, key) = (LETTERS.to_owned(), place.key());
-            Some((place, Change::State { entity, key, bytes, expected: state.version, epoch: 0 }))
+            Some((
+                place,
+                Change::State { entity, key, bytes, due: None, expected: state.version, epoch: 0 },
+            ))
         };
         due.into_iter().filter_map(change).collect()
     }

@@ -90,7 +90,7 @@ use crate::error::{
     not_taken, BuildError, PayloadError, PlanError, StoreError, TextTooLong, TriggerError,
 };
 use crate::id::{ActionId, PlanId, StepId};
-use crate::journal::{Durable, LockView};
+use crate::journal::{Durable, LockView, TimedStates};
 use crate::limits::KEY_BYTES_MAX;
 use crate::payload::Payload;
 use crate::plan::{plan_root, Created, Planned, Trace};
@@ -299,6 +299,13 @@ impl World {
     /// The reminders of entities in this world's store, likewise.
     pub fn reminders(&self) -> Arc<dyn ReminderStore> {
         Durable::new(self.shared.journal.clone())
+    }
+
+    /// States in this world's store that have a time at which their owner looks at them.
+    ///
+    /// They must not be used after the world was shut down: reads and writes fail then.
+    pub fn timed_states(&self) -> TimedStates {
+        TimedStates::new(self.shared.journal.clone())
     }
 
     /// State of the queues, the default one first.

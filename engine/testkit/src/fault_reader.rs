@@ -5,7 +5,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 use turnwheel_engine::store::{
-    Count, Filter, Loaded, PlanRow, ScheduleRow, Seq, Slots, StoreReader, Worlds, Written,
+    Count, Filter, Loaded, PlanRow, ScheduleRow, Seq, Slots, StateRow, StateScan, StoreReader,
+    Worlds, Written,
 };
 use turnwheel_engine::{PlanId, StoreError, Time};
 
@@ -103,6 +104,15 @@ impl StoreReader for Reader {
 
     fn state(&mut self, entity: &str, key: &str) -> Result<Record, StoreError> {
         self.inner()?.state(entity, key)
+    }
+
+    fn states_of(
+        &mut self,
+        entity: &str,
+        scan: &StateScan,
+        limit: usize,
+    ) -> Result<Vec<StateRow>, StoreError> {
+        self.inner()?.states_of(entity, scan, limit)
     }
 
     fn reminder(&mut self, id: &ReminderId) -> Result<Option<ReminderRow>, StoreError> {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use turnwheel_actors::entity::{EntityContext, ReminderId, ReminderRow, StoreError, Stored};
 use turnwheel_actors::{Actor, AsyncContext, AsyncHandler, Entities, Entity, System};
 use turnwheel_actors_testkit as testkit;
-use turnwheel_engine::{MemoryStore, Store, World};
+use turnwheel_engine::store::StateScan;
+use turnwheel_engine::{MemoryStore, Store, Time, TimedStates, World};
 use turnwheel_runtime::sim::Sim;
 use turnwheel_sqlite::{SqliteStore, SqliteSync};
 use turnwheel_testkit::FaultStore;
@@ -14,7 +15,38 @@ fn check(store: impl Store) {
     let world = World::builder().build(store).expect("the world begins");
     testkit::check_state_store(&*world.states());
     testkit::check_reminder_store(&*world.reminders());
+    turnwheel_runtime::completion::block_on(check_timed(&world.timed_states())).unwrap();
     world.shutdown().expect("it ends");
+}
+
+/// Bytes and due time of a state change together, from the version that was read, and states are
+/// found by both of their orders.
+async fn check_timed(states: &TimedStates) {
+    let at = |seconds: u64| Some(Time(seconds * 1_000_000));
+    let save = |key: &'static str, byte: u8, due: Option<Time>, from: u64| async move {
+        states.save("user", key, (Some(vec![byte]), due), from).await
+    };
+    for (key, due) in [("c", at(1)), ("a", at(3)), ("b", at(2)), ("d", None)] {
+        assert_eq!(save(key, 1, due, 0).await.unwrap(), 1, "{key}");
+    }
+    states.save("other", "x", (Some(vec![9]), at(0)), 0).await.unwrap();
+    let keys = |scan: StateScan, limit: usize| async move {
+        let rows = states.list("user", scan, limit).await.unwrap();
+        rows.into_iter().map(|row| row.key).collect::<Vec<_>>()
+    };
+    let until = |seconds: u64| StateScan::Due(Time(seconds * 1_000_000));
+    assert_eq!(keys(until(2), 10).await, ["c", "b"]);
+    assert_eq!(keys(until(9), 2).await, ["c", "b"]);
+    assert_eq!(keys(StateScan::After("a".into()), 2).await, ["b", "c"]);
+    let refused = save("c", 2, at(9), 7).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Conflict { expected: 7, found: 1, .. }), "{refused}");
+    assert_eq!(keys(until(2), 10).await, ["c", "b"], "a refused write moves no due time");
+    assert_eq!(save("c", 2, None, 1).await.unwrap(), 2);
+    assert_eq!(states.save("user", "b", (None, None), 1).await.unwrap(), 2);
+    assert_eq!(keys(until(9), 10).await, ["a"]);
+    assert_eq!(keys(StateScan::After(String::new()), 10).await, ["a", "c", "d"]);
+    let row = states.list("user", until(9), 1).await.unwrap().remove(0);
+    assert_eq!((row.due, row.record.bytes, row.record.version), (at(3), Some(vec![1]), 1));
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn row_under(epoch: u64, row: PlanRow) -> RowWrite {
 
 fn state(number: u8, epoch: u64, expected: u64) -> Change {
     let (entity, key) = ("kind".to_owned(), format!("key {number}"));
-    let change = Change::State { entity, key, bytes: Some(vec![1]), expected, epoch: 0 };
+    let change = Change::State { entity, key, bytes: Some(vec![1]), due: None, expected, epoch: 0 };
     Change::Under { hold: Hold::of(plan(number), epoch), change: Box::new(change) }
 }
 

@@ -13,7 +13,7 @@ pub use problem::{Problem, Problems};
 const COMPARED_MAX: usize = 1_000;
 
 /// The name that is most like this one, if one is like it at all.
-pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (name.chars().count() / 3).max(1);
     let near = known.take(COMPARED_MAX).map(|known| (distance(name, known), known));
     near.filter(|(distance, _)| *distance <= limit).min().map(|(_, known)| known)

@@ -261,8 +261,8 @@ DECLARE
     is_known boolean;
 BEGIN
     IF kind = 1 THEN
-        INSERT INTO tw.states (digest, entity, key, bytes, version, epoch)
-            SELECT d, t[1], t[2], b, 1, e WHERE expected = 0 ON CONFLICT DO NOTHING;
+        INSERT INTO tw.states (digest, entity, key, bytes, version, epoch, due)
+            SELECT d, t[1], t[2], b, 1, e, n[5] WHERE expected = 0 ON CONFLICT DO NOTHING;
         IF FOUND THEN
             code := 4;
             number := 1;
@@ -291,7 +291,8 @@ BEGIN
     code := 4;
     IF kind = 1 THEN
         number := expected + 1;
-        UPDATE tw.states v SET bytes = b, version = number, epoch = e WHERE v.digest = d;
+        UPDATE tw.states v SET bytes = b, version = number, epoch = e, due = n[5]
+            WHERE v.digest = d;
         RETURN;
     END IF;
     IF e > newest THEN

@@ -132,8 +132,12 @@ CREATE TABLE tw.states (
     key text COLLATE "C" NOT NULL,
     bytes bytea,
     version bigint NOT NULL,
-    epoch bigint NOT NULL
+    epoch bigint NOT NULL,
+    due bigint
 ) WITH (fillfactor = 80);
+CREATE INDEX states_due ON tw.states (entity, due, key) WHERE due IS NOT NULL;
+-- Keys have any length, and entries of an index have not.
+CREATE INDEX states_by_key ON tw.states (entity, left(key, 200));
 CREATE INDEX states_of_plan ON tw.states (left(key, 37)) WHERE entity = 'turnwheel.of-plan';
 
 CREATE TABLE tw.reminders (
