@@ -1,0 +1,62 @@
+//! Channels: how messages leave.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::outbox::{Message, Unsent};
+
+/// A way for messages to users: mail, chat, a request, a flow, or code.
+///
+/// It is called on a pool of threads and may block. It may be called again with the same
+/// [key](Message::key), after a crash or an answer that was lost: a receiver that remembers keys
+/// gets each message once.
+pub trait Channel: Send + Sync + 'static {
+    /// Sends a message.
+    ///
+    /// # Errors
+    ///
+    /// It was not sent, and whether it is tried again.
+    fn send(&self, message: &Message) -> Result<(), Unsent>;
+}
+
+impl<F: Fn(&Message) -> Result<(), Unsent> + Send + Sync + 'static> Channel for F {
+    fn send(&self, message: &Message) -> Result<(), Unsent> {
+        self(message)
+    }
+}
+
+/// Channels by name.
+#[derive(Clone, Default)]
+pub struct Channels {
+    all: BTreeMap<String, Arc<dyn Channel>>,
+}
+
+impl fmt::Debug for Channels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.all.keys()).finish()
+    }
+}
+
+impl Channels {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same with one more.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, channel: impl Channel) -> Self {
+        self.all.insert(name.into(), Arc::new(channel));
+        self
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<dyn Channel>> {
+        self.all.get(name).cloned()
+    }
+
+    /// Their names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.all.keys().map(String::as_str)
+    }
+}

@@ -1,0 +1,280 @@
+//! What is wrong with a definition, before any user takes it.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use turnwheel_flow::internal::{duration, nearest, Expression};
+
+use crate::definition::{Definition, Wrong};
+use crate::element::{Element, Kind};
+use crate::limits::{ELEMENTS_MAX, NAME_BYTES_MAX};
+use crate::quiet::{hour, zone};
+
+/// All that is wrong.
+pub(crate) fn check(definition: &Definition) -> Vec<Wrong> {
+    let mut check = Check { of: definition, ids: HashMap::new(), wrong: Vec::new() };
+    check.head();
+    check.ids();
+    if check.wrong.is_empty() {
+        check.each();
+    }
+    if check.wrong.is_empty() {
+        check.graph();
+    }
+    check.wrong
+}
+
+struct Check<'a> {
+    of: &'a Definition,
+    ids: HashMap<String, usize>,
+    wrong: Vec<Wrong>,
+}
+
+impl Check<'_> {
+    fn wrong(&mut self, element: usize, message: String, suggestion: Option<String>) {
+        self.wrong.push(Wrong { element: Some(element), field: "", message, suggestion });
+    }
+
+    fn whole(&mut self, field: &'static str, message: String, suggestion: Option<String>) {
+        self.wrong.push(Wrong { element: None, field, message, suggestion });
+    }
+
+    /// Name and settings.
+    fn head(&mut self) {
+        let Definition { name, settings, elements } = self.of;
+        for (field, what, text) in
+            [("journey", "the name", name), ("platform", "the platform", &settings.platform)]
+        {
+            let is_plain = !text.contains(['/', '\0']) && text.trim() == text;
+            if text.is_empty() || text.len() > NAME_BYTES_MAX || !is_plain {
+                let message = format!("{what} has 1 to {NAME_BYTES_MAX} bytes, and no slash");
+                self.whole(field, message, Some(format!("{field}: shop")));
+            }
+        }
+        if elements.len() > ELEMENTS_MAX {
+            let message = format!("a journey has at most {ELEMENTS_MAX} elements");
+            self.whole("elements", message, None);
+        }
+        if let Some(Err(problem)) = settings.every.as_deref().map(duration) {
+            self.whole("every", problem, None);
+        }
+        if let Some(cap) = &settings.cap {
+            if let Err(problem) = duration(&cap.per) {
+                self.whole("cap", problem, None);
+            }
+        }
+        if let Some(quiet) = &settings.quiet {
+            let hours = hour(&quiet.from).and_then(|_| hour(&quiet.to)).map(drop);
+            let zones = quiet.zone.as_deref().map_or(Ok(()), |name| zone(name).map(drop));
+            for problem in [hours, zones].into_iter().filter_map(Result::err) {
+                self.whole("quiet", problem, Some("quiet: { from: '22:00', to: '08:00' }".into()));
+            }
+        }
+    }
+
+    /// Each id once, and what refers to it.
+    fn ids(&mut self) {
+        for (number, element) in self.of.elements.iter().enumerate() {
+            if self.ids.insert(element.id.to_string(), number).is_some() {
+                self.wrong(number, format!("there are two elements «{}»", element.id), None);
+            }
+        }
+        for (number, element) in self.of.elements.iter().enumerate() {
+            for next in &element.outgoings {
+                let Some(target) = self.ids.get(&next.to_string()).copied() else {
+                    let near = nearest(&next.to_string(), self.ids.keys().map(String::as_str))
+                        .map(|near| format!("did you mean «{near}»?"));
+                    let message = format!("«{}» leads to «{next}», which is not there", element.id);
+                    self.wrong(number, message, near);
+                    continue;
+                };
+                let target = &self.of.elements[target];
+                if !target.incomings.is_empty() && !target.incomings.contains(&element.id) {
+                    let message = format!(
+                        "«{}» leads to «{next}», whose «incomings» do not name it",
+                        element.id
+                    );
+                    self.wrong(number, message, None);
+                }
+                if (element.kind == Kind::Line) == (target.kind == Kind::Line) {
+                    let message = format!("«{}» leads to «{next}» without a line", element.id);
+                    self.wrong(number, message, None);
+                }
+            }
+        }
+    }
+
+    /// Each element for itself.
+    fn each(&mut self) {
+        if !self.of.elements.iter().any(|element| element.kind == Kind::Start) {
+            let hint = "hello: { start: { on: signed-up }, then: end }".to_owned();
+            self.whole("elements", "a journey has a start".to_owned(), Some(hint));
+        }
+        for (number, element) in self.of.elements.iter().enumerate() {
+            self.shape(number, element);
+            self.texts(number, element);
+        }
+        let moves = &self.of.settings.moves;
+        for (from, to) in moves {
+            let target = self.ids.get(to).map(|to| self.of.elements[*to].kind);
+            if target != Some(Kind::Trigger) {
+                let message = format!("«{from}» moves to «{to}», which waits for nothing");
+                self.whole("moves", message, None);
+            }
+        }
+    }
+
+    fn shape(&mut self, number: usize, element: &Element) {
+        let id = &element.id;
+        match (element.kind, element.outgoings.len()) {
+            (Kind::End, 0) => {}
+            (Kind::End, _) => self.wrong(number, format!("the end «{id}» leads on"), None),
+            (Kind::Line, 1) => {}
+            (Kind::Line, _) => {
+                self.wrong(number, format!("the line «{id}» must lead to one element"), None);
+            }
+            (_, 0) => {
+                let hint = Some("then: end".to_owned());
+                self.wrong(number, format!("«{id}» leads nowhere: lines end at an end"), hint);
+            }
+            _ => {}
+        }
+        let lines = self.lines(element).count();
+        let defaults = self.lines(element).filter(|line| line.extensions.default).count();
+        let free = self.lines(element).filter(|line| is_free(line)).count();
+        let is_wait = element.kind == Kind::Trigger;
+        if defaults > 1 || (defaults == 0 && free > 1 && !element.extensions.parallel) {
+            let hint = "give all but one of them a condition".to_owned();
+            self.wrong(number, format!("«{id}» has several default lines"), Some(hint));
+        }
+        let has_default = defaults == 1 || (free == 1 && lines > 1);
+        if element.extensions.wait.is_some() && is_wait && !has_default {
+            let hint = "otherwise: end".to_owned();
+            self.wrong(number, format!("«{id}» waits for a time and has no default"), Some(hint));
+        }
+        let has_kind = element.properties.iter().any(|rule| rule.event.is_some());
+        if element.kind == Kind::Start && !has_kind {
+            let hint = "start: { on: signed-up }".to_owned();
+            self.wrong(number, format!("the start «{id}» names no kind of event"), Some(hint));
+        }
+    }
+
+    fn lines(&self, element: &Element) -> impl Iterator<Item = &Element> {
+        let numbers = element.outgoings.iter().filter_map(|id| self.ids.get(&id.to_string()));
+        let numbers: Vec<usize> = numbers.copied().collect();
+        let of = self.of;
+        let is_line = element.kind != Kind::Line;
+        numbers.into_iter().filter(move |_| is_line).map(move |number| &of.elements[number])
+    }
+
+    /// Expressions and durations.
+    fn texts(&mut self, number: usize, element: &Element) {
+        let conditions = element.properties.iter().filter_map(|rule| rule.condition.as_ref());
+        let mut texts: Vec<String> = conditions.chain(&element.extensions.set).cloned().collect();
+        if let Some(send) = &element.extensions.send {
+            expressions(&send.with, &mut texts);
+        }
+        for text in texts {
+            if let Err(problem) = Expression::compile(&text) {
+                let message = format!("the expression «{text}» of «{}»: {problem}", element.id);
+                self.wrong(number, message, None);
+            }
+        }
+        if let Some(Err(problem)) = element.extensions.wait.as_deref().map(duration) {
+            self.wrong(number, problem, None);
+        }
+    }
+
+    /// What can be reached, and where it leads.
+    fn graph(&mut self) {
+        let next = |number: usize| {
+            let element = &self.of.elements[number];
+            element.outgoings.iter().map(|id| self.ids[&id.to_string()]).collect::<Vec<_>>()
+        };
+        let all: Vec<Vec<usize>> = (0..self.of.elements.len()).map(next).collect();
+        let of_kind = |kind: Kind| {
+            let elements = self.of.elements.iter().enumerate();
+            elements.filter(move |(_, it)| it.kind == kind).map(|(number, _)| number)
+        };
+        let reached = closure(of_kind(Kind::Start), |number| all[number].clone());
+        let mut before = vec![Vec::new(); all.len()];
+        for (from, to) in all.iter().enumerate() {
+            to.iter().for_each(|to| before[*to].push(from));
+        }
+        let ending = closure(of_kind(Kind::End), |number| before[number].clone());
+        let elements = &self.of.elements;
+        let mut wrong = Vec::new();
+        for (number, element) in elements.iter().enumerate() {
+            let id = &element.id;
+            if !reached.contains(&number) {
+                let hint = Some("lead a line to it, or remove it".to_owned());
+                wrong.push((number, format!("«{id}» is reached from no start"), hint));
+            } else if !ending.contains(&number) {
+                let hint = Some("lead a line from it to an end".to_owned());
+                wrong.push((number, format!("no end is reached from «{id}»"), hint));
+            }
+        }
+        if let Some(number) = circle(&all, |number| elements[number].kind == Kind::Trigger) {
+            let hint = Some("put a wait into the circle".to_owned());
+            let message = format!("«{}» leads to itself without a wait", elements[number].id);
+            wrong.push((number, message, hint));
+        }
+        wrong.into_iter().for_each(|(number, message, hint)| self.wrong(number, message, hint));
+    }
+}
+
+/// Whether a line holds always.
+fn is_free(line: &Element) -> bool {
+    line.properties.iter().all(|rule| {
+        let texts = [&rule.event, &rule.contains, &rule.equals, &rule.condition];
+        texts.iter().all(|text| text.is_none())
+    })
+}
+
+/// The texts of a value that are expressions.
+pub(crate) fn expressions(value: &serde_json::Value, into: &mut Vec<String>) {
+    use serde_json::Value;
+    match value {
+        Value::String(text) => into.extend(as_expression(text).map(str::to_owned)),
+        Value::Array(items) => items.iter().for_each(|item| expressions(item, into)),
+        Value::Object(fields) => fields.values().for_each(|field| expressions(field, into)),
+        _ => {}
+    }
+}
+
+/// The expression of a text `${ .. }`.
+pub(crate) fn as_expression(text: &str) -> Option<&str> {
+    text.trim().strip_prefix("${")?.strip_suffix('}').map(str::trim)
+}
+
+fn closure(
+    from: impl Iterator<Item = usize>,
+    next: impl Fn(usize) -> Vec<usize>,
+) -> HashSet<usize> {
+    let mut open: Vec<usize> = from.collect();
+    let mut found: HashSet<usize> = open.iter().copied().collect();
+    while let Some(number) = open.pop() {
+        open.extend(next(number).into_iter().filter(|next| found.insert(*next)));
+    }
+    found
+}
+
+/// An element of a circle without any that stops a walk.
+fn circle(all: &[Vec<usize>], stops: impl Fn(usize) -> bool) -> Option<usize> {
+    let mut left: Vec<usize> = vec![0; all.len()];
+    all.iter().flatten().for_each(|to| left[*to] += 1);
+    let mut open: BTreeSet<usize> =
+        (0..all.len()).filter(|number| left[*number] == 0 || stops(*number)).collect();
+    let mut done = vec![false; all.len()];
+    while let Some(number) = open.pop_first() {
+        if std::mem::replace(&mut done[number], true) {
+            continue;
+        }
+        for to in &all[number] {
+            left[*to] -= 1;
+            if left[*to] == 0 {
+                open.insert(*to);
+            }
+        }
+    }
+    done.iter().position(|is_done| !is_done)
+}

@@ -1,0 +1,126 @@
+//! A definition: read from our form or from the ancestor's, and written in the ancestor's.
+
+use serde_json::{Map, Value};
+use turnwheel_flow::internal::{Complaint, Source};
+use turnwheel_flow::Problems;
+
+use crate::check::check;
+use crate::element::{Element, Settings};
+use crate::ours;
+
+/// A journey as it was read, and checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Definition {
+    /// Its name.
+    pub name: String,
+    /// Its settings.
+    pub settings: Settings,
+    /// Its elements.
+    pub elements: Vec<Element>,
+}
+
+/// A problem of an element, or of the whole if it names none.
+#[derive(Debug)]
+pub(crate) struct Wrong {
+    pub(crate) element: Option<usize>,
+    pub(crate) field: &'static str,
+    pub(crate) message: String,
+    pub(crate) suggestion: Option<String>,
+}
+
+impl Definition {
+    /// Reads a definition in YAML or JSON: ours, an object with the field `journey`, or the
+    /// ancestor's, a list of elements.
+    ///
+    /// ```
+    /// use turnwheel_journeys::Definition;
+    ///
+    /// let text = "
+    /// journey: welcome
+    /// platform: shop
+    /// elements:
+    ///   hello: { start: { on: customer.created }, then: greet }
+    ///   greet: { send: { channel: mail, with: { template: welcome } }, then: end }
+    /// ";
+    /// let welcome = Definition::read(text, "welcome.yaml")?;
+    /// let exported = welcome.to_ancestor().to_string();
+    /// assert_eq!(Definition::read(&exported, "welcome.json")?, welcome);
+    /// # Ok::<(), turnwheel_flow::Problems>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong, each with its place.
+    pub fn read(text: &str, path: &str) -> Result<Self, Problems> {
+        let source = Source::read(text, path)?;
+        let value = source.value();
+        let is_ours = value.get("journey").is_some() || value.get("elements").is_none();
+        let (definition, places) = match &value {
+            Value::Object(_) if is_ours => ours::read(&source, &value)?,
+            Value::Array(elements) => ancestor(&source, elements, &[])?,
+            Value::Object(fields) => match fields.get("elements") {
+                Some(Value::Array(elements)) => ancestor(&source, elements, &["elements"])?,
+                _ => ours::read(&source, &value)?,
+            },
+            _ => ours::read(&source, &value)?,
+        };
+        let wrong = check(&definition);
+        if wrong.is_empty() {
+            return Ok(definition);
+        }
+        let complaints = wrong.into_iter().map(|wrong| {
+            let mut at = wrong.element.map(|element| places[element].clone()).unwrap_or_default();
+            if !wrong.field.is_empty() {
+                at.push(wrong.field.to_owned());
+            }
+            Complaint { at, message: wrong.message, suggestion: wrong.suggestion }
+        });
+        Err(source.problems(complaints.collect()))
+    }
+
+    /// Its elements in the ancestor's JSON.
+    pub fn to_ancestor(&self) -> Value {
+        serde_json::to_value(&self.elements).unwrap_or_default()
+    }
+}
+
+/// Reads the ancestor's list of elements.
+fn ancestor(
+    source: &Source<'_>,
+    list: &[Value],
+    before: &[&str],
+) -> Result<(Definition, Vec<Vec<String>>), Problems> {
+    let (mut elements, mut places, mut wrong) = (Vec::<Element>::new(), Vec::new(), Vec::new());
+    for (number, value) in list.iter().enumerate() {
+        let at: Vec<String> =
+            before.iter().map(|it| (*it).to_owned()).chain([number.to_string()]).collect();
+        match serde_json::from_value(value.clone()) {
+            Ok(element) => {
+                elements.push(element);
+                places.push(at);
+            }
+            Err(error) => wrong.push(Complaint {
+                at,
+                message: format!("this is no element: {error}"),
+                suggestion: Some(format!("an element has {}", FIELDS.join(", "))),
+            }),
+        }
+    }
+    if !wrong.is_empty() {
+        return Err(source.problems(wrong));
+    }
+    let name = elements.first().map(|element| element.journey.to_string()).unwrap_or_default();
+    let settings = elements.iter().find_map(|element| element.extensions.settings.clone());
+    let settings = settings.unwrap_or_default();
+    Ok((Definition { name, settings, elements }, places))
+}
+
+const FIELDS: [&str; 7] =
+    ["id", "workFlowId", "type", "incomings", "outgoings", "properties", "extensions"];
+
+/// Elements of one key each, as the ancestor stores them: `platform_id` to element.
+pub fn keyed(definition: &Definition) -> Map<String, Value> {
+    let key = |element: &Element| format!("{}_{}", definition.settings.platform, element.id);
+    let value = |element| serde_json::to_value(element).unwrap_or_default();
+    definition.elements.iter().map(|element| (key(element), value(element))).collect()
+}

@@ -1,0 +1,37 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+#![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod catalogue;
+mod channel;
+mod chart;
+mod check;
+mod definition;
+mod desk;
+mod dry;
+mod element;
+mod error;
+mod event;
+mod journeys;
+pub mod limits;
+mod ours;
+mod outbox;
+mod quiet;
+mod row;
+mod view;
+mod walk;
+mod watch;
+
+pub use channel::{Channel, Channels};
+pub use definition::{keyed, Definition};
+pub use dry::DryRun;
+pub use element::{
+    Cap, Element, Entry, Extensions, Id, Kind, Quiet, Rule, Send, Settings, UnderWay, Unmatched,
+};
+pub use error::JourneyError;
+pub use event::Event;
+#[doc(hidden)]
+pub use journeys::row_bytes;
+pub use journeys::{Asking, JourneyView, Journeys, JourneysOptions};
+pub use outbox::{Message, Unsent};
+pub use view::{MessageView, Moved, PassView, Taken, UserView, WaitView};

@@ -1,0 +1,106 @@
+//! Definitions: both forms, and what is said of wrong ones.
+
+use turnwheel_journeys::{keyed, Definition, Entry, Kind};
+
+use super::common::ancestor;
+
+#[test]
+fn ancestor_definition_is_exported_as_it_was_imported() {
+    let text = ancestor().to_string();
+    let definition = Definition::read(&text, "wf.json").expect("it is read");
+    assert_eq!(definition.to_ancestor(), ancestor(), "with fields and extensions of its own");
+    assert_eq!((definition.name.as_str(), definition.elements.len()), ("wf 1", 23));
+    assert_eq!(keyed(&definition)["P_4"], ancestor()[4]);
+    let kinds: Vec<Kind> = definition.elements.iter().map(|element| element.kind).collect();
+    assert_eq!((kinds[10], kinds[14], kinds[20]), (Kind::Rule, Kind::RuleCase, Kind::TriggerCase));
+}
+
+const OURS: &str = r#"
+journey: onboarding
+platform: shop
+entry: once
+cap: { messages: 2, per: P1D }
+elements:
+  signed-up: { start: { on: customer.created, if: '.event.data.consent' }, then: hello }
+  hello: { send: { channel: mail, with: { name: "${ .event.data.name }" } }, then: first-order }
+  first-order:
+    wait: { on: order.paid, for: P3D }
+    lines:
+      - { name: large, if: '.event.data.total > 100', then: thanks }
+      - { if: 'true', then: end }
+    otherwise: remind
+  remind: { send: { channel: mail }, then: which }
+  which:
+    choose: first
+    lines: [ { if: '.user.vip', then: thanks } ]
+    otherwise: end
+  thanks: { set: '{ thanked: true }', then: end }
+"#;
+
+#[test]
+fn our_form_is_the_same_journey_in_the_form_of_the_ancestor() {
+    let ours = Definition::read(OURS, "onboarding.yaml").expect("it is read");
+    assert_eq!(ours.settings.entry, Entry::Once);
+    let exported = serde_json::to_string_pretty(&ours.to_ancestor()).expect("it is JSON");
+    let again = Definition::read(&exported, "onboarding.json").expect("it is read");
+    assert_eq!(again, ours);
+    let large = ours.elements.iter().find(|element| element.id.to_string() == "large");
+    let large = large.expect("a line has its name");
+    assert_eq!((large.kind, large.incomings[0].to_string().as_str()), (Kind::Line, "first-order"));
+}
+
+fn problems(text: &str) -> String {
+    Definition::read(text, "j.yaml").expect_err("it is wrong").to_string()
+}
+
+/// Problems of a journey with these elements.
+fn wrong(elements: &str) -> String {
+    problems(&format!("journey: j\nplatform: p\nelements:\n{elements}"))
+}
+
+#[test]
+fn wrong_definitions_are_refused_with_place_and_suggestion() {
+    let start = "  a: { start: { on: go }, then: b }\n";
+    for (elements, message, suggestion) in [
+        ("  b: { end: true }\n  c: { end: true }\n", "«c» is reached from no start", "remove it"),
+        ("  b: { set: '{}' }\n", "«b» leads nowhere: lines end at an end", "then: end"),
+        (
+            "  b: { wait: { on: x }, lines: [ { then: end }, { then: end } ] }\n",
+            "«b» has several default lines",
+            "a condition",
+        ),
+        ("  b: { set: '{}', then: b }\n", "no end is reached from «b»", "to an end"),
+        (
+            "  b: { choose: first, lines: [ { if: '.x', then: c } ], otherwise: end }\n  \
+             c: { set: '{}', then: b }\n",
+            "leads to itself without a wait",
+            "put a wait into the circle",
+        ),
+        ("  b: { wait: { on: x, for: P1D }, then: end }\n", "has no default", "otherwise: end"),
+        ("  b: { wait: { on: x }, then: edn }\n  end: end\n", "which is not there", "«end»"),
+        ("  b: { send: { channel: m }, tehn: end }\n", "unknown field `tehn`", "«then»"),
+        ("  b: { wait: { for: 1d }, then: end, otherwise: end }\n", "is no duration", ""),
+        ("  b: { wait: { if: '.a |' }, then: end }\n", "the expression «.a |»", ""),
+    ] {
+        let said = wrong(&format!("{start}{elements}"));
+        assert!(said.contains(message), "{elements}{said}");
+        assert!(said.contains(suggestion), "{elements}{said}");
+        assert!(said.contains("j.yaml:5:") || said.contains("j.yaml:6:"), "{said}");
+    }
+    assert!(wrong("  b: { end: true }\n").contains("a journey has a start"));
+    let other = problems("journey: j\nplatform: p\npriorty: 1\nelements: { a: end }\n");
+    assert!(other.contains("j.yaml:3:1: a journey has no field «priorty»"), "{other}");
+    assert!(other.contains("did you mean «priority»?"), "{other}");
+    let quiet = "journey: j\nplatform: p\nquiet: { from: '25:00', to: '08:00' }\nelements:\n  \
+                 a: { start: { on: go }, then: end }\n";
+    assert!(problems(quiet).contains("«25:00» is no time of day"), "{}", problems(quiet));
+    assert!(problems("[]").contains("the name has 1 to"), "{}", problems("[]"));
+    assert!(problems("[{\"id\": 1}]").contains("this is no element"));
+}
+
+#[test]
+fn circle_with_a_wait_is_allowed() {
+    let text = "journey: j\nplatform: p\nelements:\n  a: { start: { on: go }, then: b }\n  \
+                b: { wait: { on: x, for: P1D }, then: b, otherwise: end }\n";
+    Definition::read(text, "j.yaml").expect("it is read");
+}

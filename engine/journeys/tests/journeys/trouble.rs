@@ -1,0 +1,208 @@
+//! Stores that fail or whose answers are lost, and crashes: each user's path is one of the
+//! definition, and each message has its key once.
+
+use std::collections::BTreeSet;
+
+use serde_json::{json, Value};
+use turnwheel_engine::{MemoryStore, StoreError};
+use turnwheel_journeys::{Definition, Event, JourneyError, Taken, UserView};
+use turnwheel_testkit::FaultStore;
+
+use super::common::{ancestor, Sent, Stage, DAY, HOUR, KEYWORD, P, SECOND};
+
+/// Trouble with one commit, or with all of them for some time.
+#[derive(Clone, Copy, Debug)]
+enum Trouble {
+    Fails,
+    FailsForAMinute,
+    LosesItsAnswer,
+}
+
+const ALL: [Trouble; 3] = [Trouble::Fails, Trouble::FailsForAMinute, Trouble::LosesItsAnswer];
+
+/// Commits of the walk-through that get into trouble, one after the other.
+const COMMITS: u64 = 12;
+
+fn begin(store: &FaultStore, trouble: Trouble, write: u64) {
+    let error = || StoreError::Failed("for a test".to_owned());
+    let commit = store.commits() + write;
+    match trouble {
+        Trouble::Fails => store.fail_at(commit, error()),
+        Trouble::FailsForAMinute => {
+            (0..60).for_each(|later| store.fail_at(commit + later, error()));
+        }
+        Trouble::LosesItsAnswer => store.lose_answer_at(commit),
+    }
+}
+
+/// Whether a path follows the lines of the definition.
+fn check_path(definition: &Definition, path: &[String]) {
+    let element = |id: &String| {
+        let found = definition.elements.iter().find(|element| element.id.to_string() == *id);
+        found.unwrap_or_else(|| panic!("{id} is no element"))
+    };
+    for pair in path.windows(2) {
+        let next: Vec<String> =
+            element(&pair[0]).outgoings.iter().map(ToString::to_string).collect();
+        assert!(next.contains(&pair[1]), "{} does not lead to {}: {path:?}", pair[0], pair[1]);
+    }
+}
+
+/// Whether all that is known of a user can have happened.
+fn check_user(definition: &Definition, user: &UserView, case: &str) {
+    for pass in user.passes.iter().chain(&user.ended) {
+        let mut waits = BTreeSet::new();
+        for (number, moved) in pass.moves.iter().enumerate() {
+            check_path(definition, &moved.path);
+            if moved.cause != "unmatched" {
+                assert_eq!(moved.wait.is_none(), number == 0, "{case}: {moved:?}");
+                assert!(waits.insert(moved.wait), "{case}: a wait ends once: {:?}", pass.moves);
+            }
+        }
+    }
+}
+
+/// Asks until it is answered: the id makes it count once.
+fn insist(stage: &Stage, event: &Event, case: &str) -> Taken {
+    for _ in 0..200 {
+        match stage.wait(stage.journeys.event(event.clone())) {
+            Ok(taken) => return taken,
+            Err(JourneyError::Failed(_)) => {
+                stage.sim.advance(SECOND);
+            }
+            Err(other) => panic!("{case}: {other}"),
+        }
+    }
+    panic!("{case}: the event is never taken");
+}
+
+fn says(user: &str, id: &str, text: &str) -> Event {
+    Event::new(P, user, id, KEYWORD).data(json!({ "text": text }))
+}
+
+#[test]
+fn each_step_happens_once_after_a_commit_in_trouble() {
+    let text = ancestor().to_string();
+    let definition = Definition::read(&text, "wf").expect("it is read");
+    for (trouble, write) in ALL.into_iter().flat_map(|it| (1..COMMITS).map(move |at| (it, at))) {
+        let case = format!("{trouble:?} at {write}");
+        let store = FaultStore::new(MemoryStore::new());
+        let stage = Stage::over(store.clone(), 5);
+        stage.put(&text);
+        stage.scanned("u");
+        begin(&store, trouble, write);
+        insist(&stage, &says("u", "e1", "开始"), &case);
+        insist(&stage, &says("v", "e2", "开始"), &case);
+        stage.sim.advance(HOUR);
+        insist(&stage, &says("u", "e3", "1"), &case);
+        stage.sim.advance(2 * DAY);
+        store.heal();
+        stage.sim.advance(HOUR);
+        stage.sim.run_until_idle();
+        let (u, v) = (stage.user("u"), stage.user("v"));
+        for (user, last) in [(&u, "18"), (&v, "6")] {
+            check_user(&definition, user, &case);
+            let pass = &user.ended[0];
+            assert_eq!(
+                (user.passes.len(), user.ended.len(), pass.moves.len()),
+                (0, 1, 2),
+                "{case}"
+            );
+            assert_eq!(pass.moves[1].path.last().map(String::as_str), Some(last), "{case}");
+            assert!(user.outbox.is_empty() && user.lost.is_empty(), "{case}: {user:?}");
+        }
+        let sent = stage.sent.lock().expect("no panic before").clone();
+        let keys: BTreeSet<&String> = sent.iter().map(|(key, _)| key).collect();
+        assert_eq!(keys.len(), 3, "{case}: a key for each message: {sent:?}");
+        assert_eq!(sent.len(), 3, "{case}: the process did not end, so none is sent again");
+    }
+}
+
+/// The process ends after each commit in turn; the next one goes on with what the store has.
+#[test]
+fn each_step_happens_once_whichever_commit_is_the_last_one() {
+    let text = ancestor().to_string();
+    let definition = Definition::read(&text, "wf").expect("it is read");
+    for last in 1..COMMITS {
+        let case = format!("killed at commit {last}");
+        let memory = MemoryStore::new();
+        let store = FaultStore::new(memory.clone());
+        let sent = Sent::default();
+        let stage = Stage::with(store.clone(), 5, Sent::clone(&sent));
+        stage.put(&text);
+        stage.scanned("u");
+        let commit = store.commits() + last;
+        // From here on nothing is written any more: as if the process had ended.
+        (0..500).for_each(|later| {
+            store.fail_at(commit + later, StoreError::Failed("the process is gone".to_owned()));
+        });
+        let script = [says("u", "e1", "开始"), says("v", "e2", "开始"), says("u", "e3", "1")];
+        let mut answered = 0;
+        for event in &script {
+            match stage.wait(stage.journeys.event(event.clone())) {
+                Ok(_) => answered += 1,
+                Err(_) => break,
+            }
+            stage.sim.run_until_idle();
+        }
+        let left = memory.copied();
+        let again = Stage::with(left, 6, Sent::clone(&sent));
+        for event in &script[..answered] {
+            let taken = insist(&again, event, &case);
+            assert!(taken.is_repeated, "{case}: what was answered is durable");
+        }
+        for event in &script[answered..] {
+            insist(&again, event, &case);
+        }
+        again.sim.advance(2 * DAY);
+        again.sim.run_until_idle();
+        for (name, last) in [("u", "18"), ("v", "6")] {
+            let user = again.user(name);
+            check_user(&definition, &user, &case);
+            assert_eq!((user.passes.len(), user.ended.len()), (0, 1), "{case}: {user:?}");
+            let path = &user.ended[0].moves[1].path;
+            assert_eq!(path.last().map(String::as_str), Some(last), "{case}");
+        }
+        let sent = sent.lock().expect("no panic before");
+        let keys: BTreeSet<&(String, String)> = sent.iter().collect();
+        assert_eq!(
+            keys.len(),
+            3,
+            "{case}: each message has one key, however often it left: {sent:?}"
+        );
+    }
+}
+
+#[test]
+fn message_that_was_left_behind_is_sent_with_its_key() {
+    let memory = MemoryStore::new();
+    let store = FaultStore::new(memory.clone());
+    let stage = Stage::over(store.clone(), 5);
+    stage.put(&ancestor().to_string());
+    // The commit of the step is made, and that of the message's end is not.
+    let commit = store.commits() + 2;
+    (0..50).for_each(|later| store.fail_at(commit + later, StoreError::Failed("gone".to_owned())));
+    stage.say("u", "开始");
+    let first = stage.sent.lock().expect("no panic before").clone();
+    let again = Stage::over(memory.copied(), 6);
+    assert!(again.messages().is_empty());
+    again.sim.advance(15 * SECOND);
+    again.sim.run_until_idle();
+    assert_eq!(*again.sent.lock().expect("no panic before"), first);
+    assert!(again.user("u").outbox.is_empty());
+}
+
+#[test]
+fn user_who_waits_costs_few_bytes() {
+    let stage = Stage::walk_through();
+    let id = "01922b7c-8a1e-7c3d-9a60-0123456789ab";
+    stage.say(id, "开始");
+    stage.sim.run_until_idle();
+    let rows = turnwheel_journeys::row_bytes(&stage.world, 10);
+    let rows = stage.sim.block_on(rows).expect("it ends").expect("they are read");
+    let (_, bytes) = rows.iter().find(|(key, _)| key.ends_with(id)).expect("there is a row");
+    // Key and name of the state are in the row and in the index, with about 30 bytes of overhead.
+    let file = bytes + 2 * (P.len() + 1 + id.len() + "tw.user".len() + 8) + 30;
+    assert!(*bytes <= 70 && file <= 220, "{bytes} bytes, about {file} in a file");
+    assert_eq!(stage.happen("u", "nothing", Value::Null).moved.len(), 0);
+}
