@@ -317,11 +317,14 @@ fn activation_whose_key_has_moved_away_does_not_write_in_the_epoch_of_the_new_ow
     let waiting = account.deposit(5);
     // It was accepted here. The key moves before its activation begins.
     placement.0.store(2, Ordering::Relaxed);
-    sim.advance(Duration::from_secs(10));
-    let Err(AskError::Unanswered(failure)) = waiting.wait() else { panic!("not refused") };
+    let outcome = sim.block_on(waiting)?;
+    let Err(AskError::Unanswered(failure)) = outcome else { panic!("not refused") };
     let fenced = failure.downcast_ref().ok_or_else(|| failure.to_string())?;
     assert!(matches!(fenced, StoreError::Fenced { newest: 2, .. }), "{fenced}");
     assert_eq!(sim.block_on(store.load("account", "1"))??.version, 0, "nothing was written");
+    // The pause after a failed activation hides nothing: the next caller is told of the owner.
+    let refused = account.deposit(5).wait();
+    assert!(matches!(refused, Err(AskError::NotOwner { .. })), "{refused:?}");
     // The key comes back: the next activation writes in the new epoch.
     placement.0.store(3, Ordering::Relaxed);
     sim.advance(Duration::from_secs(60));

@@ -223,7 +223,8 @@ impl<E: Entity> Directory<E> {
             Some(Entry::Inactive(inactive)) => match &**inactive {
                 Inactive::Leaving(_) | Inactive::Waiting { .. } => return Err(shard),
                 Inactive::Held { until_ns, failure, .. } if now_ns < *until_ns => {
-                    return Ok(Found::Refused(Refusal::Failed(failure.clone())));
+                    let held = Refusal::Failed(failure.clone());
+                    return Ok(Found::Refused(self.elsewhere(key).unwrap_or(held)));
                 }
                 Inactive::Held { .. } => shard.take_held(key),
             },
