@@ -42,6 +42,7 @@ pub mod shape;
 #[cfg(feature = "server")]
 pub mod work;
 
+pub use turnwheel_channel as channel;
 pub use turnwheel_engine as engine;
 pub use turnwheel_flow as flow;
 pub use turnwheel_jobs as jobs;

@@ -149,7 +149,7 @@ fn listed(failures: &[Failure]) -> String {
 }
 
 /// Runs user code whose outcome is not needed: a panic is logged and ends nothing else.
-pub(crate) fn contain(what: &'static str, run: impl FnOnce()) {
+pub fn contain(what: &'static str, run: impl FnOnce()) {
     let run = std::panic::AssertUnwindSafe(run);
     if let Err(panic) = std::panic::catch_unwind(run) {
         let failure = Failure::from_panic(panic);

@@ -29,7 +29,6 @@
 //! | bounds, and what happens when a mailbox is full | [`Mailbox`], [`Overflow`] |
 //! | results that come later | [`Completion`], [`completion`] |
 //! | one value from one thread to another | [`oneshot`] |
-//! | bounded queues between tasks | [`Channel`] |
 //! | deterministic tests in virtual time | [`sim`] |
 //! | clocks | [`time`] |
 //! | every limit with its unit and reason | [`limits`] |
@@ -42,14 +41,15 @@
 //! | --- | --- | --- |
 //! | [`Timer`], [`Subscription`] | the name of a job source in the task | nothing changes |
 //! | [`Completer`], [`Condition`] | a source | dropping the last one ends its waiters |
-//! | [`Completion`], [`Consumer`], [`Listener`], [`Permit`] | a receiver | its source is notified |
+//! | [`Completion`], [`Permit`] | a receiver | its source is notified |
 //! | [`Task`] | an address | the last one closes the task in order, once no subscription is left |
 //! | [`Group`] | an address | nothing ends; the last one without a shutdown is logged |
 //!
 //! The same holds while a task lives and while it closes. Ends are `#[must_use]`, except
 //! [`Completion`], since operations that go on by themselves return one.
 //!
-//! Typed messages, supervision and entities are in the crate `turnwheel-actors`; several groups as
+//! Bounded queues between tasks are in the crate `turnwheel-channel`; typed messages, supervision
+//! and entities in `turnwheel-actors`; several groups as
 //! one runtime, ordered startup, health and retries in `turnwheel-extras`.
 
 #![warn(clippy::disallowed_methods)]
@@ -61,7 +61,6 @@ mod macros;
 mod sync;
 
 mod backoff;
-mod channel;
 mod checked;
 pub mod completion;
 mod failure;
@@ -86,7 +85,6 @@ pub mod time;
 mod worker;
 
 pub use backoff::{Backoff, Delays};
-pub use channel::{Channel, ChannelError, ChannelErrorKind, Consumer, Listener, Listeners};
 pub use completion::{Completer, Completion};
 pub use failure::Failure;
 pub use group::{
@@ -105,6 +103,7 @@ pub use worker::Pinning;
 /// Building blocks of `turnwheel-actors`. Not part of the API: they may change in any release.
 #[doc(hidden)]
 pub mod internal {
+    pub use crate::failure::contain;
     pub use crate::group::PerWorker;
     pub use crate::handoff::Scoped;
     pub use crate::handoff::{Lender, Lent};

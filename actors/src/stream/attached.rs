@@ -8,8 +8,9 @@ use std::task::{Context as Poll1, Poll, Wake, Waker};
 
 use futures_core::Stream;
 use parking_lot::Mutex;
+use turnwheel_channel::Channel;
 use turnwheel_runtime::completion::completion;
-use turnwheel_runtime::{Channel, Completer, Completion, Condition, ConditionMode, Failure};
+use turnwheel_runtime::{Completer, Completion, Condition, ConditionMode, Failure};
 
 use crate::actor::{Actor, ActorCell, Address, MessageFor, Release, Turn};
 use crate::request::{self, scope, Ambient, Baggage, Delivery};

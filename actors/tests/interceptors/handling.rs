@@ -12,8 +12,9 @@ use turnwheel_actors::{
     Actor, Address, AskError, AsyncContext, AsyncHandler, Context, DeadLetterReason, Entities,
     Entity, Handler, RequestContext, System,
 };
+use turnwheel_channel::Channel;
 use turnwheel_runtime::sim::Sim;
-use turnwheel_runtime::{Channel, Failure, Late};
+use turnwheel_runtime::{Failure, Late};
 
 use crate::intercepted::*;
 

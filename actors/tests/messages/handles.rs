@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use turnwheel_actors::{Actor, Address, Context, Handler, System, Timing, Topic, TopicOverflow};
+use turnwheel_channel::Channel;
 use turnwheel_runtime::sim::Sim;
-use turnwheel_runtime::{Channel, Late, Mailbox, SubmitErrorKind};
+use turnwheel_runtime::{Late, Mailbox, SubmitErrorKind};
 
 type Outcome = Result<(), Box<dyn Error>>;
 

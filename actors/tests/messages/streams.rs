@@ -12,9 +12,10 @@ use futures_core::Stream;
 use turnwheel_actors::{
     Actor, Admits, Context, Directive, Handler, InterleavedHandler, RequestContext, System,
 };
+use turnwheel_channel::Channel;
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::sim::Sim;
-use turnwheel_runtime::{Channel, Completion, Failure, Group, Pinning};
+use turnwheel_runtime::{Completion, Failure, Group, Pinning};
 
 type Outcome = Result<(), Box<dyn Error>>;
 

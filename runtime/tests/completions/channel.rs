@@ -4,10 +4,10 @@ use std::error::Error;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use turnwheel_channel::{Channel, ChannelErrorKind, Consumer, Listeners};
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::{
-    Channel, ChannelErrorKind, Completion, Condition, ConditionMode, Consumer, Context, Failure,
-    Group, Lifecycle, Listeners, Phase, Pinning, Task,
+    Completion, Condition, ConditionMode, Context, Failure, Group, Lifecycle, Phase, Pinning, Task,
 };
 
 type Outcome = Result<(), Box<dyn Error>>;

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use turnwheel_channel::Channel;
 use turnwheel_runtime::completion::completion;
-use turnwheel_runtime::{Channel, ConditionMode, Failure, Group};
+use turnwheel_runtime::{ConditionMode, Failure, Group};
 
 use crate::hooks::{held, Cx, Hooks, State};
 use crate::world::everywhere;

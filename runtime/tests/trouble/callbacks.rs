@@ -8,11 +8,12 @@ use std::sync::{mpsc, Arc};
 use std::task::{Context as PollContext, Poll, Wake, Waker};
 use std::time::Duration;
 
+use turnwheel_channel::Channel;
 use turnwheel_runtime::completion::{completion, Executor, InlineExecutor, Rejected};
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::{
-    Channel, Completion, ConditionMode, Context, Failure, Flow, Group, Late, Lifecycle, OnFailure,
-    Pinning, Task,
+    Completion, ConditionMode, Context, Failure, Flow, Group, Late, Lifecycle, OnFailure, Pinning,
+    Task,
 };
 
 type Outcome = Result<(), Box<dyn Error>>;

@@ -8,9 +8,10 @@ use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 use std::thread;
 use std::time::Duration;
 
+use turnwheel_channel::Channel;
 use turnwheel_runtime::completion::{completion, Completer};
 use turnwheel_runtime::sim::Sim;
-use turnwheel_runtime::{Channel, Mailbox};
+use turnwheel_runtime::Mailbox;
 
 type Outcome = Result<(), Box<dyn Error>>;
 

@@ -3,9 +3,9 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use turnwheel_channel::{Channel, Consumer};
 use turnwheel_runtime::{
-    Channel, Completer, Completion, Condition, Consumer, Failure, Permit, Reserve, Subscription,
-    Task, Timer, WeakTask,
+    Completer, Completion, Condition, Failure, Permit, Reserve, Subscription, Task, Timer, WeakTask,
 };
 
 use super::hooks::State;

@@ -1,6 +1,7 @@
 //! Conditions and channels, and their model.
 
-use turnwheel_runtime::{Channel, ChannelErrorKind, ConditionMode, Context};
+use turnwheel_channel::{Channel, ChannelErrorKind};
+use turnwheel_runtime::{ConditionMode, Context};
 
 use super::hooks::{check, State};
 use super::slots::{slot, track, Tracked};

@@ -1,7 +1,7 @@
 //! Streams: an attached channel's items come once each, in order.
 
 use turnwheel_actors::{Attached, Context, Handler};
-use turnwheel_runtime::Channel;
+use turnwheel_channel::Channel;
 
 use crate::kind::Kind;
 use crate::program::Act;

@@ -4,14 +4,17 @@
 //! for each run. Invariant: an item is taken only by a consumer whose job runs with it at once, so
 //! no item is lost when a consumer goes.
 
+#![forbid(unsafe_code)]
+
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::task::{Context as PollContext, Poll, Waker};
 
-use crate::completion::{completion, Completer, Completion};
-use crate::failure::{contain, Failure};
-use crate::subscription::{Condition, ConditionMode};
-use crate::sync::{Arc, Mutex};
-use crate::task::Context;
+use parking_lot::Mutex;
+use turnwheel_runtime::completion::completion;
+use turnwheel_runtime::internal::contain;
+use turnwheel_runtime::{clone_fields, debug_fields};
+use turnwheel_runtime::{Completer, Completion, Condition, ConditionMode, Context, Failure};
 
 /// A bounded queue of items that any thread fills and tasks empty. Clones are the same channel.
 ///
@@ -23,7 +26,8 @@ use crate::task::Context;
 /// # Example
 ///
 /// ```
-/// use turnwheel_runtime::{Channel, Group};
+/// use turnwheel_channel::Channel;
+/// use turnwheel_runtime::Group;
 ///
 /// let group = Group::builder("doc").workers(1).build()?;
 /// let channel = Channel::bounded(16);
