@@ -15,6 +15,7 @@ use crate::subscription::word::{TimerState, TimerWord};
 use crate::sync::{self, Arc, Mutex};
 use crate::task::lane::pool;
 use crate::task::{run_turn, After, Subscription};
+use crate::worker::hosted::Host;
 use crate::worker::sleep::{ParkMode, Sleep};
 use crate::worker::{self, Local};
 
@@ -108,7 +109,7 @@ unsafe impl Send for Worker {}
 impl Worker {
     /// The worker's loop, until the group stops.
     pub fn run(self) {
-        *self.0.shared().thread.lock() = Some(sync::current_thread());
+        *self.0.shared().host.lock() = Host::Thread(sync::current_thread());
         self.0.enter(worker::start);
     }
 }
@@ -305,11 +306,11 @@ pub struct Sleepers(Sleep);
 
 impl Sleepers {
     pub fn new(workers: usize) -> Self {
-        Self(Sleep::new(workers))
+        Self(Sleep::new(workers, false))
     }
 
     pub fn start_search(&self) -> bool {
-        self.0.start_search()
+        self.0.start_search(true)
     }
 
     pub fn end_search(&self) -> bool {

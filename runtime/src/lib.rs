@@ -98,7 +98,7 @@ pub use task::{
     current_task, AnyTask, Context, Flow, Lifecycle, Mailbox, OnFailure, Overflow, Permit, Phase,
     Reserve, SubmitError, SubmitErrorKind, Subscription, Task, TaskJob, WeakTask,
 };
-pub use worker::Pinning;
+pub use worker::{HostedWorker, Pinning};
 
 /// Building blocks of `turnwheel-actors`. Not part of the API: they may change in any release.
 #[doc(hidden)]

@@ -98,6 +98,19 @@ pub const LONG_TURN: Duration = Duration::from_millis(500);
 /// Sleep of the watchdog between two looks while a worker is awake.
 pub(crate) const WATCHDOG_PERIOD: Duration = Duration::from_millis(100);
 
+/// Turns in one poll of a hosted worker, at most; then the executor runs other tasks.
+pub const HOSTED_TURNS_MAX: u32 = 128;
+
+/// Time of one poll of a hosted worker, about, in nanoseconds.
+pub const HOSTED_POLL_NS: u64 = 200_000;
+
+/// A poll of a hosted worker with this many turns is followed by another one before the worker
+/// parks. More came at once: others will ask again before that poll, and need no wake-up.
+pub(crate) const HOSTED_YIELD_TURNS: u32 = 4;
+
+/// Sleep of the keeper of a hosted group between two looks while some workers are awake.
+pub(crate) const KEEPER_PERIOD: Duration = Duration::from_millis(1);
+
 /// Time that `shutdown` waits for actors to close before it stops them.
 pub const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(30);
 

@@ -12,7 +12,7 @@ use crate::limits::{
 use crate::sync::Arc;
 use crate::task::{AnyTask, Mailbox};
 use crate::time::clock::{as_ns, Clock, ClockSource};
-use crate::worker::{self, Pinning};
+use crate::worker::{self, HostedWorker, Pinning};
 
 /// Limits of one turn of a task; after them the task goes behind all queued tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +124,7 @@ impl GroupBuilder {
             mailbox: Mailbox::default(),
             memory_bytes: GROUP_MAILBOX_BYTES_DEFAULT,
             is_stealing: true,
+            is_hosted: false,
             long_turn: LONG_TURN,
             on_start: None,
             on_stop: None,
@@ -207,6 +208,52 @@ impl GroupBuilder {
         let (config, clock) = self.checked()?;
         let (shared, queues) = GroupShared::new(config, clock, None);
         Group::start(shared, queues)
+    }
+
+    /// Makes a group whose workers are futures, for the threads of an executor such as tokio's.
+    ///
+    /// For services whose callers are tasks of that executor: a question and its answer then stay
+    /// on one thread, where threads of the group's own would compete for the same processors. Not
+    /// for long computations, which keep the executor's thread from its other tasks.
+    ///
+    /// A poll runs at most [`HOSTED_TURNS_MAX`](crate::limits::HOSTED_TURNS_MAX) turns or about
+    /// [`HOSTED_POLL_NS`](crate::limits::HOSTED_POLL_NS). A thread of the group, which sleeps while
+    /// all workers do, wakes them for timers. Pinning does not apply.
+    ///
+    /// Accepted jobs do not depend on the executor: a worker that is dropped goes on on a thread of
+    /// its own, and so do all workers when [`Group::shutdown`] begins. A thread of the executor
+    /// that blocks outside of a job delays the workers that wait for that thread.
+    ///
+    /// ```
+    /// use turnwheel_runtime::Group;
+    ///
+    /// let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build()?;
+    /// let (group, workers) = Group::builder("service").workers(1).build_hosted()?;
+    /// for worker in workers {
+    ///     // Futures of the tasks share no budget of tokio's.
+    ///     runtime.spawn(tokio::task::unconstrained(worker));
+    /// }
+    /// let counter = group.spawn(0_u64)?;
+    /// let asker = runtime.spawn(counter.call(|count, _| {
+    ///     *count += 1;
+    ///     *count
+    /// }));
+    /// assert_eq!(runtime.block_on(asker)??, 1);
+    /// group.shutdown()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`GroupBuilder::build`].
+    pub fn build_hosted(mut self) -> Result<(Group, Vec<HostedWorker>), BuildError> {
+        self.config.is_hosted = true;
+        self.config.pinning = Pinning::None;
+        let (config, clock) = self.checked()?;
+        let (shared, queues) = GroupShared::new(config, clock, None);
+        let host = |(index, queue)| HostedWorker::new(&shared, index, queue);
+        let workers = queues.into_iter().enumerate().map(host).collect();
+        Ok((Group::start(shared, Vec::new())?, workers))
     }
 
     /// The description, checked.

@@ -33,11 +33,11 @@ use std::cell::Cell;
 use std::time::{Duration, SystemTime};
 
 use crate::completion::{self, completion, Completion};
-use crate::failure::{contain, Failure};
+use crate::failure::Failure;
 use crate::sync::{Arc, Ordering, ThreadBuilder, Worker};
 use crate::task::{Mailbox, TaskPtr};
 use crate::time::ClockListener;
-use crate::worker::{self, Local, Pinning};
+use crate::worker::{self, hosted::Host, Local, Pinning};
 
 /// Handle of a group of workers; clones share it. The group runs until [`Group::shutdown`].
 ///
@@ -98,26 +98,24 @@ impl Group {
         shared: Arc<GroupShared>,
         queues: Vec<Worker<TaskPtr>>,
     ) -> Result<Self, BuildError> {
+        let refused = |worker, source| {
+            shared.stop_workers();
+            shared.watchdog.unpark();
+            BuildError::Thread { group: shared.config.name.clone(), worker, source }
+        };
         for (index, queue) in queues.into_iter().enumerate() {
-            if let Err(source) = start_worker(&shared, index, queue) {
-                shared.stop_workers();
-                shared.watchdog.unpark();
-                let group = shared.config.name.clone();
-                return Err(BuildError::Thread { group, worker: index, source });
-            }
+            let local = Local::new(Arc::clone(&shared), index, queue);
+            start_worker(local).map_err(|source| refused(index, source))?;
         }
-        let group = Self::from_shared(shared);
-        let listener: Arc<dyn ClockListener> = Arc::clone(&group.shared) as _;
-        group.shared.clock.listen(Arc::downgrade(&listener));
-        let watched = Arc::clone(&group.shared);
+        let watched = Arc::clone(&shared);
         let watchdog = ThreadBuilder::new()
-            .name(format!("{}-watchdog", group.name()))
+            .name(format!("{}-watchdog", shared.config.name))
             .spawn(move || watchdog::Watchdog::run(&watched));
-        match watchdog {
-            Ok(thread) => group.shared.joins.lock().push(thread),
-            Err(error) => tracing::warn!(%error, "no watchdog: the system refused its thread"),
-        }
-        Ok(group)
+        let watchdog = watchdog.map_err(|source| refused(shared.workers.len(), source))?;
+        shared.joins.lock().push(watchdog);
+        let listener: Arc<dyn ClockListener> = Arc::clone(&shared) as _;
+        shared.clock.listen(Arc::downgrade(&listener));
+        Ok(Self::from_shared(shared))
     }
 
     /// The name given when it was built.
@@ -238,20 +236,17 @@ impl Group {
     }
 }
 
-fn start_worker(
-    shared: &Arc<GroupShared>,
-    index: usize,
-    queue: Worker<TaskPtr>,
-) -> Result<(), std::io::Error> {
-    let group = Arc::clone(shared);
+/// Starts a thread for a worker.
+pub(crate) fn start_worker(local: Local) -> Result<(), std::io::Error> {
+    let (group, index) = (Arc::clone(&local.group), local.index);
     let thread = ThreadBuilder::new()
-        .name(format!("{}-{index}", shared.config.name))
-        .stack_size(shared.config.stack_bytes)
-        .spawn(move || worker_thread(group, index, queue))?;
-    *shared.workers[index].thread.lock() = Some(thread.thread().clone());
-    shared.joins.lock().push(thread);
+        .name(format!("{}-{index}", group.config.name))
+        .stack_size(group.config.stack_bytes)
+        .spawn(move || worker_thread(&local))?;
+    *group.workers[index].host.lock() = Host::Thread(thread.thread().clone());
+    group.joins.lock().push(thread);
     // A wake-up before the line above was lost; the worker looks once more.
-    shared.workers[index].unpark();
+    group.workers[index].unpark();
     Ok(())
 }
 
@@ -261,22 +256,16 @@ thread_local! {
     static GROUP_OF_THREAD: Cell<*const GroupShared> = const { Cell::new(std::ptr::null()) };
 }
 
-fn worker_thread(group: Arc<GroupShared>, index: usize, queue: Worker<TaskPtr>) {
-    GROUP_OF_THREAD.set(Arc::as_ptr(&group));
-    pin(&group, index);
+fn worker_thread(local: &Local) {
+    let (group, index) = (&local.group, local.index);
+    GROUP_OF_THREAD.set(Arc::as_ptr(group));
+    pin(group, index);
     completion::refuse_blocking();
     #[cfg(feature = "tokio")]
-    let handle = group.config.tokio.clone();
-    #[cfg(feature = "tokio")]
-    let _tokio = handle.as_ref().map(tokio::runtime::Handle::enter);
-    let call = |hook: &Option<WorkerHook>, which| {
-        let Some(hook) = hook else { return };
-        contain(which, || hook(index));
-    };
-    call(&group.config.on_start, "the start hook of a worker");
-    let local = Local::new(Arc::clone(&group), index, queue);
+    let _tokio = group.config.tokio.as_ref().map(tokio::runtime::Handle::enter);
+    local.call_hook(false);
     local.enter(worker::start);
-    call(&group.config.on_stop, "the stop hook of a worker");
+    local.call_hook(true);
 }
 
 fn pin(group: &GroupShared, index: usize) {

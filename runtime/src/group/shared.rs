@@ -14,9 +14,7 @@ use super::{Budget, ShutdownError, ShutdownReport};
 use crate::completion::Completer;
 use crate::failure::{contain, log, Failure};
 use crate::subscription::Source;
-use crate::sync::{
-    Arc, AtomicBool, AtomicU8, AtomicUsize, Injector, JoinHandle, Mutex, Ordering, Worker,
-};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Injector, JoinHandle, Mutex, Ordering, Worker};
 use crate::task::{AnyTask, Header, Mailbox, Phase, TaskPtr};
 use crate::time::clock::{ClockListener, ClockSource};
 use crate::worker::{self, sleep::Sleep, Local, Pinning, Remote};
@@ -40,6 +38,8 @@ pub(crate) struct Config {
     pub(crate) mailbox: Mailbox,
     pub(crate) memory_bytes: u64,
     pub(crate) is_stealing: bool,
+    /// Workers are futures of an executor's.
+    pub(crate) is_hosted: bool,
     pub(crate) long_turn: Duration,
     pub(crate) on_start: Option<WorkerHook>,
     pub(crate) on_stop: Option<WorkerHook>,
@@ -71,9 +71,6 @@ pub(crate) trait Simulated: Send + Sync {
     fn shut_down_later(&self, tasks: usize, within: Duration, report: Completer<ShutdownReport>);
 }
 
-const RUNNING: u8 = 0;
-const STOPPING: u8 = 1;
-
 /// A running group.
 pub(crate) struct GroupShared {
     pub(crate) config: Config,
@@ -91,7 +88,8 @@ pub(crate) struct GroupShared {
     pub(crate) watchdog: Watchdog,
     /// The classes seen so far; they live as long as the group.
     classes: Mutex<HashMap<Box<str>, Box<Class>>>,
-    state: AtomicU8,
+    /// Whether the workers are to end.
+    is_stopping: AtomicBool,
     /// Threads to join at the end.
     pub(crate) joins: Mutex<Vec<JoinHandle<()>>>,
     /// Held while a shutdown is under way.
@@ -119,14 +117,14 @@ impl GroupShared {
             injector: Injector::new(),
             system: Injector::new(),
             workers: queues.iter().map(|queue| Arc::new(Remote::new(queue.stealer()))).collect(),
-            sleep: Sleep::new(config.workers),
+            sleep: Sleep::new(config.workers, config.is_hosted),
             timers: Timers::new(config.workers, clock.now_ns()),
             registry: Registry::new(),
             memory: Memory::new(config.memory_bytes),
             blocking: BlockingPool::new(&config.name),
             watchdog: Watchdog::new(),
             classes: Mutex::new(HashMap::new()),
-            state: AtomicU8::new(RUNNING),
+            is_stopping: AtomicBool::new(false),
             joins: Mutex::new(Vec::new()),
             ending: Mutex::new(()),
             has_ended: AtomicBool::new(false),
@@ -152,7 +150,7 @@ impl GroupShared {
 
     /// Whether the workers are to end.
     pub(crate) fn is_stopping(&self) -> bool {
-        self.state.load(Ordering::Acquire) == STOPPING
+        self.is_stopping.load(Ordering::Acquire)
     }
 
     /// Runs when the last handle is gone: warns if the group was not shut down.
@@ -174,7 +172,7 @@ impl GroupShared {
 
     /// Makes the workers end after their current turn.
     pub(crate) fn stop_workers(&self) {
-        self.state.store(STOPPING, Ordering::SeqCst);
+        self.is_stopping.store(true, Ordering::SeqCst);
         for worker in &self.workers {
             worker.unpark();
         }
@@ -236,6 +234,10 @@ impl GroupShared {
     pub(crate) fn notify(&self, worker: Option<usize>) {
         if let Some(worker) = worker {
             self.workers[worker].unpark();
+            if self.config.is_hosted {
+                // It may wait behind a task that blocks the executor's thread.
+                self.watchdog.awake();
+            }
         }
     }
 
@@ -271,7 +273,7 @@ impl GroupShared {
 
     /// Wakes a worker that may park beyond the new deadline.
     fn tell_of_earlier_timer(&self, by_worker: bool) {
-        if by_worker {
+        if by_worker && !self.config.is_hosted {
             // The arming worker services its timers itself. During a long turn the worker on watch
             // does.
             self.notify(self.sleep.wake_for_local_push());
@@ -282,6 +284,9 @@ impl GroupShared {
 
     /// Makes the timekeeper look at the earliest deadline again.
     pub(crate) fn wake_timekeeper(&self) {
+        if self.config.is_hosted {
+            return self.watchdog.unpark();
+        }
         self.notify(self.sleep.for_earlier_timer());
     }
 

@@ -6,13 +6,18 @@ use super::{Group, GroupShared};
 use crate::completion::{completion, Completion};
 use crate::failure::Failure;
 use crate::limits::SHUTDOWN_DEADLINE;
-use crate::sync::{current_thread, Arc, Ordering, ThreadBuilder};
+use crate::sync::{self, current_thread, Arc, Ordering, ThreadBuilder};
+use crate::worker::hosted::{to_thread, Host};
+use crate::worker::Remote;
 
 /// This part of a shutdown's deadline is left to tasks that were stopped, to end in order.
 const STOP_SHARE: u32 = 8;
 
 /// Time that the end waits for killed tasks, and for threads.
 const LAST_WAIT: Duration = Duration::from_secs(1);
+
+/// Pause between two looks for workers that are on their way to a thread.
+const MOVE_LOOK: Duration = Duration::from_micros(50);
 
 /// Report of a shutdown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -113,6 +118,11 @@ pub(crate) fn begin(group: &GroupShared, deadline: Duration) -> usize {
 fn run(group: &Arc<GroupShared>, deadline: Duration) -> ShutdownReport {
     let _one_at_a_time = group.ending.lock();
     let mut report = ShutdownReport::default();
+    // 0. Hosted workers go on on threads of their own: their executor may be gone, or may wait for
+    // this call.
+    for index in 0..group.workers.len() {
+        to_thread(group, index);
+    }
     let count = begin(group, deadline);
     if !group.registry.wait_empty(deadline) {
         // 3. The tasks that are left are killed.
@@ -130,10 +140,15 @@ fn run(group: &Arc<GroupShared>, deadline: Duration) -> ShutdownReport {
     }
     report.killed.retain(|name| !report.left.contains(name));
     report.closed = count.saturating_sub(report.killed.len() + report.left.len());
-    // 4. The threads end.
+    // 4. The threads end. A hosted worker in a poll is still on its way to its thread.
     group.stop_workers();
     group.watchdog.unpark();
     group.blocking.close();
+    let end = sync::deadline(LAST_WAIT);
+    let is_moving = |one: &Arc<Remote>| matches!(*one.host.lock(), Host::Moving);
+    while group.workers.iter().any(is_moving) && sync::until(end).is_some() {
+        sync::park(Some(MOVE_LOOK));
+    }
     join(group, report.left.is_empty());
     // 5. Pending timers are dropped, and their waiters notified.
     group.timers.clear();

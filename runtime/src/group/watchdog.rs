@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use super::GroupShared;
 use crate::failure::contain;
-use crate::limits::WATCHDOG_PERIOD;
+use crate::limits::{KEEPER_PERIOD, WATCHDOG_PERIOD};
 use crate::sync::{
     current_thread, fence, keeps, park, Arc, AtomicBool, AtomicU64, Mutex, Ordering, Step, Thread,
 };
+use crate::worker::Remote;
 
 #[derive(Debug)]
 pub(crate) struct Watchdog {
@@ -63,7 +64,7 @@ impl Watchdog {
         fence(Ordering::SeqCst);
         let is_everybody_parked = !keeps(Step::WatchdogLook) || group.sleep.is_everybody_parked();
         if is_everybody_parked && !group.is_stopping() {
-            park(None);
+            park(group.keeper_limit());
         }
         group.watchdog.is_asleep.store(false, Ordering::SeqCst);
     }
@@ -78,12 +79,41 @@ impl Watchdog {
                 // The stop signal may have ended the sleep above, and no other follows.
                 return;
             }
-            park(Some(WATCHDOG_PERIOD));
+            park(Some(group.keep(false)));
+            group.keep(true);
             let now_ns = group.now_ns();
             for (index, is_reported) in are_reported.iter_mut().enumerate() {
                 look(group, index, is_reported, now_ns);
             }
         }
+    }
+}
+
+impl GroupShared {
+    /// Time until the next timer, where the keeper is responsible for it.
+    fn keeper_limit(&self) -> Option<Duration> {
+        let earliest_ns = self.timers.earliest_ns();
+        let is_mine = self.config.is_hosted && earliest_ns != u64::MAX;
+        is_mine.then(|| Duration::from_nanos(earliest_ns.saturating_sub(self.now_ns())))
+    }
+
+    /// Wakes a hosted worker for due timers, and for work that `has_waited` since the last look.
+    /// Returns the time until the next look.
+    fn keep(&self, has_waited: bool) -> Duration {
+        if !self.config.is_hosted {
+            return WATCHDOG_PERIOD;
+        }
+        let is_stuck = |one: &Arc<Remote>| {
+            one.waiting() > 0 && one.held.since_ns(one.stats.turns.get()).is_some()
+        };
+        let is_quiet = || self.injector.is_empty() && self.system.is_empty();
+        let has_work = || !is_quiet() || self.workers.iter().any(is_stuck);
+        if self.timers.is_due(self.now_ns()) || (has_waited && has_work()) {
+            // Also while a worker counts as searching: it may wait behind a task that blocks.
+            self.notify(self.sleep.for_earlier_timer());
+        }
+        let period = if self.sleep.parked() == 0 { WATCHDOG_PERIOD } else { KEEPER_PERIOD };
+        self.keeper_limit().map_or(period, |timer| timer.clamp(KEEPER_PERIOD / 4, period))
     }
 }
 

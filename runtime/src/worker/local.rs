@@ -2,15 +2,18 @@
 
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
+use std::task::Waker;
 
 use crossbeam_deque::Steal;
 use crossbeam_utils::CachePadded;
 
+use super::hosted::Host;
 use super::Stats;
+use crate::failure::contain;
 use crate::group::{Class, GroupShared};
 use crate::handoff::slot::Slot;
 use crate::limits::{MAILBOX_BYTES_FLUSH, SAMPLE_TURNS, SLOT_STREAK_MAX};
-use crate::sync::{Arc, AtomicPtr, AtomicU64, Mutex, Ordering, Stealer, Thread, Worker};
+use crate::sync::{Arc, AtomicPtr, AtomicU64, Mutex, Ordering, Stealer, Worker};
 use crate::task::{Header, TaskPtr};
 
 /// The part of a worker that siblings see.
@@ -24,7 +27,8 @@ pub(crate) struct Remote {
     pub(crate) running: AtomicPtr<Header>,
     /// Since when the watchdog has seen it in one turn.
     pub(crate) held: Held,
-    pub(crate) thread: Mutex<Option<Thread>>,
+    /// Where the worker runs.
+    pub(crate) host: Mutex<Host>,
 }
 
 impl Remote {
@@ -35,7 +39,7 @@ impl Remote {
             stats: CachePadded::default(),
             running: AtomicPtr::new(ptr::null_mut()),
             held: Held::default(),
-            thread: Mutex::new(None),
+            host: Mutex::new(Host::Moving),
         }
     }
 
@@ -45,11 +49,15 @@ impl Remote {
         self.stealer.len() as u64 + slot
     }
 
-    /// Lets the thread run if it is parked, or not park the next time.
+    /// Lets the worker run if it is parked, or not park the next time.
     pub(crate) fn unpark(&self) {
-        if let Some(thread) = &*self.thread.lock() {
-            thread.unpark();
-        }
+        let waker = match &mut *self.host.lock() {
+            Host::Thread(thread) => return thread.unpark(),
+            Host::Future { waker, .. } => waker.take(),
+            Host::Moving | Host::Ended => None,
+        };
+        // Outside of the lock: it is code of the executor's.
+        waker.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -88,10 +96,15 @@ pub(crate) struct Local {
     /// Mailbox bytes counted and not yet added to the group's account.
     bytes: Cell<i64>,
     pub(crate) now_ns: Cell<u64>,
+    /// Whether its start hook was called.
+    is_started: Cell<bool>,
     random: Cell<u64>,
     /// Class of the last look-up.
     class: Cell<Option<(&'static str, NonNull<Class>)>>,
 }
+
+// SAFETY: the class lives as long as the group and is never moved. Everything else is `Send`.
+unsafe impl Send for Local {}
 
 thread_local! {
     static CURRENT: Cell<*const Local> = const { Cell::new(ptr::null()) };
@@ -136,6 +149,7 @@ impl Local {
             slot_streak: Cell::new(0),
             bytes: Cell::new(0),
             now_ns: Cell::new(0),
+            is_started: Cell::new(false),
             random: Cell::new(seed),
             class: Cell::new(None),
         }
@@ -151,6 +165,18 @@ impl Local {
         }
         let _leave = Leave(CURRENT.replace(ptr::from_ref(self)));
         run(self)
+    }
+
+    /// Calls the hook for the end of the worker, or the one for its start: that one once.
+    pub(crate) fn call_hook(&self, is_end: bool) {
+        let config = &self.group.config;
+        let (hook, which) = match is_end {
+            true => (&config.on_stop, "the stop hook of a worker"),
+            false if self.is_started.replace(true) => return,
+            false => (&config.on_start, "the start hook of a worker"),
+        };
+        let Some(hook) = hook else { return };
+        contain(which, || hook(self.index));
     }
 
     /// Whether it is one of this group's.
@@ -224,11 +250,10 @@ impl Local {
     #[inline(always)]
     pub(crate) fn fetch_injected(&self) {
         let injector = &self.group.injector;
-        if injector.is_empty() {
-            return;
+        if !injector.is_empty() {
+            while injector.steal_batch(&self.queue).is_retry() {}
+            self.hand_on_batch();
         }
-        while injector.steal_batch(&self.queue).is_retry() {}
-        self.hand_on_batch();
     }
 
     /// As `pop_injected` for a worker that does not search: it wakes no other worker for the batch.
@@ -241,10 +266,9 @@ impl Local {
 
     /// Wakes a sibling for the rest of a batch, which must not wait behind a long turn.
     fn hand_on_batch(&self) {
-        if self.queue.is_empty() {
-            return;
+        if !self.queue.is_empty() {
+            self.group.notify(self.group.sleep.wake_for_batch());
         }
-        self.group.notify(self.group.sleep.wake_for_batch());
     }
 
     /// A task of the system class.

@@ -1,5 +1,6 @@
 //! Workers: the threads of a group, the places where they look for work, and the order.
 
+pub(crate) mod hosted;
 mod local;
 mod pin;
 mod run;
@@ -7,6 +8,7 @@ mod search;
 pub(crate) mod sleep;
 mod stats;
 
+pub use self::hosted::HostedWorker;
 pub use self::pin::Pinning;
 pub(crate) use self::{
     local::{current, with_current, Local, Remote},

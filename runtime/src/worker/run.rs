@@ -14,37 +14,72 @@ use crate::task::{run_turn, After, Report, TaskPtr};
 /// Finds and runs tasks until the group stops.
 pub(crate) fn start(local: &Local) {
     let mut search = Search::new(local.group.workers.len());
-    let mut clock = ClockStride { stride: 1, left: 0 };
-    let mut until_injector = INJECTOR_TURNS;
+    let mut pace = Pace::default();
     local.now_ns.set(local.group.now_ns());
-    loop {
-        until_injector = until_injector.saturating_sub(1);
-        if clock.left == 0 {
-            clock.look(local);
+    let mut find = || {
+        local.shared().running.store(std::ptr::null_mut(), Ordering::Release);
+        let task = search.find(local)?;
+        local.now_ns.set(local.group.now_ns());
+        Some(task)
+    };
+    while let Some(task) = pace.next(local).or_else(&mut find) {
+        pace.run(local, task);
+    }
+    local.flush_bytes();
+}
+
+/// Turns of a worker until it looks at the clock, and at the injector. The shorter the turns, the
+/// rarer it reads the clock.
+#[derive(Debug)]
+pub(super) struct Pace {
+    stride: u32,
+    until_clock: u32,
+    until_injector: u32,
+}
+
+default_value!(Pace => Self { stride: 1, until_clock: 0, until_injector: INJECTOR_TURNS });
+
+impl Pace {
+    /// The next task, without a search.
+    #[inline(always)]
+    pub(super) fn next(&mut self, local: &Local) -> Option<TaskPtr> {
+        self.until_injector = self.until_injector.saturating_sub(1);
+        if self.until_clock == 0 {
+            self.look_at_clock(local);
         }
-        clock.left -= 1;
-        let task = match next(local, &mut until_injector) {
-            Some(task) => task,
-            None => {
-                local.shared().running.store(std::ptr::null_mut(), Ordering::Release);
-                let Some(task) = search.find(local) else {
-                    break;
-                };
-                local.now_ns.set(local.group.now_ns());
-                task
-            }
-        };
+        self.until_clock -= 1;
+        next(local, &mut self.until_injector)
+    }
+
+    /// Runs a turn of the task.
+    #[inline(always)]
+    pub(super) fn run(&mut self, local: &Local, task: TaskPtr) {
         let report = execute(local, task);
         if report.now_ns != local.now_ns.get() {
             // The turn has read the clock: use its reading.
             local.now_ns.set(report.now_ns);
-            clock.left = 0;
+            self.until_clock = 0;
         }
         if report.after == After::Requeue {
-            until_injector = 0;
+            self.until_injector = 0;
         }
     }
-    local.flush_bytes();
+
+    #[cold]
+    fn look_at_clock(&mut self, local: &Local) {
+        let now_ns = local.group.now_ns();
+        let took_ns = now_ns.saturating_sub(local.now_ns.get());
+        local.now_ns.set(now_ns);
+        if took_ns > CLOCK_PERIOD_NS {
+            self.stride = (self.stride / 2).max(1);
+        } else if took_ns * 2 < CLOCK_PERIOD_NS {
+            self.stride = (self.stride * 2).min(CLOCK_STRIDE_TURNS_MAX);
+        }
+        self.until_clock = self.stride;
+        if local.group.timers.is_due(now_ns) {
+            service_timers(local, now_ns);
+        }
+    }
 }
 
 /// The next task: system class, own, injected. Every so often injected tasks are put behind the
@@ -112,29 +147,4 @@ pub(crate) fn service_timers(local: &Local, now_ns: u64) {
     let group = &local.group;
     let fired = group.timers.service(now_ns, || group.wake_timekeeper());
     local.shared().stats.timers.add_owner(fired as u64);
-}
-
-/// Interval of clock reads between turns: the shorter the turns, the rarer the reads.
-#[derive(Debug)]
-struct ClockStride {
-    stride: u32,
-    left: u32,
-}
-
-impl ClockStride {
-    #[cold]
-    fn look(&mut self, local: &Local) {
-        let now_ns = local.group.now_ns();
-        let took_ns = now_ns.saturating_sub(local.now_ns.get());
-        local.now_ns.set(now_ns);
-        if took_ns > CLOCK_PERIOD_NS {
-            self.stride = (self.stride / 2).max(1);
-        } else if took_ns * 2 < CLOCK_PERIOD_NS {
-            self.stride = (self.stride * 2).min(CLOCK_STRIDE_TURNS_MAX);
-        }
-        self.left = self.stride;
-        if local.group.timers.is_due(now_ns) {
-            service_timers(local, now_ns);
-        }
-    }
 }

@@ -53,12 +53,12 @@ impl Search {
         }
     }
 
-    fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.siblings.fill(Sibling::default());
     }
 
     /// One look everywhere.
-    fn look(&mut self, local: &Local, machine_ns: u64, now_ns: u64) -> Option<TaskPtr> {
+    pub(super) fn look(&mut self, local: &Local, machine_ns: u64, now_ns: u64) -> Option<TaskPtr> {
         if let Some(task) = local.pop_system().or_else(|| local.pop_injected()) {
             return Some(task);
         }
@@ -90,7 +90,13 @@ impl Search {
         if progress > 0 || seen.turn_since_ns == 0 {
             seen.turn_since_ns = now_ns;
         }
-        let is_stuck = now_ns.saturating_sub(seen.turn_since_ns) >= STUCK_TURN_NS;
+        // A hosted sibling: between two polls, or in a turn that the keeper has seen before.
+        let is_left = || {
+            shared.running.load(Ordering::Relaxed).is_null()
+                || shared.held.since_ns(turns).is_some()
+        };
+        let is_stuck = now_ns.saturating_sub(seen.turn_since_ns) >= STUCK_TURN_NS
+            || local.group.config.is_hosted && is_left();
         let has_waited =
             seen.waiting > progress && now_ns.saturating_sub(seen.at_ns) >= STEAL_AGE_NS;
         if waiting == 0 || !(is_stuck || has_waited) {
@@ -112,7 +118,7 @@ impl Search {
     /// group stops.
     pub(crate) fn find(&mut self, local: &Local) -> Option<TaskPtr> {
         let group = &local.group;
-        let mut is_searching = group.sleep.start_search();
+        let mut is_searching = group.sleep.start_search(true);
         loop {
             if is_searching {
                 if let Some(task) = self.spin(local) {
@@ -136,7 +142,7 @@ impl Search {
     }
 
     /// Transition from searching to running: the last searcher wakes a sleeper for work in sight.
-    fn stop_searching(&self, local: &Local) {
+    pub(super) fn stop_searching(&self, local: &Local) {
         if local.group.sleep.end_search() {
             self.notify_if_work_waits(local);
         }

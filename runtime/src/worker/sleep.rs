@@ -91,9 +91,11 @@ pub(crate) struct Sleep {
 }
 
 impl Sleep {
-    pub(crate) fn new(workers: usize) -> Self {
+    /// In a group whose keeper is on watch, no worker is.
+    pub(crate) fn new(workers: usize, has_keeper: bool) -> Self {
+        let watch = if has_keeper { WATCH } else { 0 };
         Self {
-            word: crossbeam_utils::CachePadded::new(AtomicU32::new(0)),
+            word: crossbeam_utils::CachePadded::new(AtomicU32::new(watch)),
             parked: Mutex::new(Parked { list: Vec::new(), keeper: None }),
             workers: workers as u32,
         }
@@ -110,9 +112,9 @@ impl Sleep {
         counts.searching() == 0 && !counts.has_watch() && counts.parked() > 0
     }
 
-    /// Starts a search unless half of the workers search already.
-    pub(crate) fn start_search(&self) -> bool {
-        if 2 * self.counts().searching() >= self.workers.max(2) {
+    /// Starts a search; of workers that spin for work, half of them at most.
+    pub(crate) fn start_search(&self, spins: bool) -> bool {
+        if spins && 2 * self.counts().searching() >= self.workers.max(2) {
             return false;
         }
         // SeqCst: a producer that pushed before this sees a searcher or is seen by the search.

@@ -4,6 +4,7 @@
 mod backoff;
 mod clocks;
 mod conditions;
+mod hosted;
 mod order;
 mod rounds;
 mod tasks;
