@@ -87,7 +87,8 @@ pub(crate) struct CompareArgs {
     /// Patterns, separated by commas [default: all]
     #[arg(long, value_name = "P", value_delimiter = ',')]
     pub(crate) pattern: Vec<String>,
-    /// Implementations of turnwheel, turnwheel-actors, tokio, ractor, kameo, actix [default: all]
+    /// Implementations of turnwheel, turnwheel-actors, turnwheel-hosted, turnwheel-actors-hosted,
+    /// tokio, ractor, kameo, actix [default: all]
     #[arg(long = "impl", value_name = "I", value_delimiter = ',')]
     pub(crate) contenders: Vec<String>,
     /// Repetitions of each, over all processes

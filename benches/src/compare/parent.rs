@@ -110,7 +110,8 @@ fn share(
         orders.patterns.iter().partition(|pattern| pattern.shape == Shape::Memory);
     children(program, index, Orders { patterns: messages, ..orders.clone() }, bar, gathered);
     // A process for each: freed memory of the one before would hide what the next one takes.
-    for contender in &orders.contenders {
+    let is_weighed = |contender: &&Impl| !contender.is_hosted();
+    for contender in orders.contenders.iter().filter(is_weighed) {
         let contenders = vec![*contender];
         let orders = Orders { patterns: memory.clone(), contenders, reps: 1, ..orders.clone() };
         children(program, index, orders, bar, gathered);

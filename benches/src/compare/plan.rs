@@ -184,6 +184,10 @@ pub(crate) enum Impl {
     Turnwheel,
     /// Ours, as typed actors.
     TurnwheelActors,
+    /// Ours, with the workers on the tokio runtime of those who ask: `service` alone.
+    TurnwheelHosted,
+    /// The same as typed actors.
+    TurnwheelActorsHosted,
     /// A tokio task with an mpsc channel of an enum, on two workers.
     Tokio,
     /// ractor, its only mailbox.
@@ -195,14 +199,21 @@ pub(crate) enum Impl {
 }
 
 impl Impl {
-    pub(crate) const ALL: [(Self, &'static str); 6] = [
+    pub(crate) const ALL: [(Self, &'static str); 8] = [
         (Self::Turnwheel, "turnwheel"),
         (Self::TurnwheelActors, "turnwheel-actors"),
+        (Self::TurnwheelHosted, "turnwheel-hosted"),
+        (Self::TurnwheelActorsHosted, "turnwheel-actors-hosted"),
         (Self::Tokio, "tokio"),
         (Self::Ractor, "ractor"),
         (Self::Kameo, "kameo"),
         (Self::Actix, "actix"),
     ];
+
+    /// Ours on a runtime of tokio's; it has `service` alone.
+    pub(crate) fn is_hosted(self) -> bool {
+        matches!(self, Self::TurnwheelHosted | Self::TurnwheelActorsHosted)
+    }
 
     /// The implementations asked for, all if none is named.
     pub(crate) fn select(names: &[String]) -> Result<Vec<Self>, BenchError> {
@@ -247,8 +258,8 @@ impl Run {
     /// ones get fewer, since the figure is per message.
     pub(crate) fn new(pattern: Pattern, contender: Impl, work_rounds: u32) -> Self {
         let slow = match contender {
-            Impl::Turnwheel | Impl::TurnwheelActors | Impl::Tokio => 1,
             Impl::Ractor | Impl::Kameo | Impl::Actix => 4,
+            _ => 1,
         };
         // A message between arbiters costs a wake-up each.
         let crossing = if contender == Impl::Actix { 12 } else { 1 };

@@ -17,6 +17,8 @@ pub(crate) fn start(which: Impl, workers: usize) -> Result<Box<dyn Contender>, B
     Ok(match which {
         Impl::Turnwheel => Box::new(turnwheel::Turnwheel::start(workers)?),
         Impl::TurnwheelActors => Box::new(actors::Actors::start(workers)?),
+        Impl::TurnwheelHosted => Box::new(asking::Hosted::start(which, workers)?),
+        Impl::TurnwheelActorsHosted => Box::new(asking::Hosted::start(which, workers)?),
         Impl::Tokio => Box::new(tokio::Tokio::start(workers)?),
         Impl::Ractor => Box::new(ractor::Ractor::start(workers)?),
         Impl::Kameo => Box::new(kameo::Kameo::start(workers)?),

@@ -1,5 +1,7 @@
 //! How each contender asks and answers.
 
+pub(super) use service::Hosted;
+
 mod actix;
 mod actors;
 mod kameo;

@@ -16,31 +16,34 @@ use crate::compare::impls::actors::{sent, Actors};
 use crate::compare::impls::tokio::{runtime, wakes};
 use crate::compare::impls::turnwheel::Turnwheel;
 use crate::compare::patterns::{service_keys, Answers, Servers};
-use crate::compare::plan::{Impl, Run, ASKERS, SERVICE_KEYS};
+use crate::compare::peer::Contender;
+use crate::compare::plan::{Impl, Run, Shape, ASKERS, SERVICE_KEYS};
 use crate::compare::trial::{Collector, Measured, Trial};
 use crate::error::BenchError;
 
 /// A runtime for the askers of a group.
 struct Askers {
-    runtime: Runtime,
+    id: Impl,
+    runtime: Arc<Runtime>,
     group: Group,
 }
 
 impl Askers {
     fn start(id: Impl, group: &Group) -> Result<Self, BenchError> {
-        let runtime = runtime(id, group.metrics().workers.len())?;
-        Ok(Self { runtime, group: group.clone() })
+        let runtime = Arc::new(runtime(id, group.metrics().workers.len())?);
+        Ok(Self { id, runtime, group: group.clone() })
     }
 
+    /// How often a thread was woken: tokio's, and the group's if it has its own.
     fn wakes(&self) -> Option<u64> {
-        let group: u64 = self.group.metrics().workers.iter().map(|worker| worker.wakes).sum();
-        Some(group + wakes(self.runtime.handle()))
+        let workers = self.group.metrics().workers;
+        let own = workers.iter().filter(|_| !self.id.is_hosted()).map(|worker| worker.wakes).sum::<u64>();
+        Some(own + wakes(self.runtime.handle()))
     }
 
     /// Times the askers; `ask` answers whether there was an answer.
     fn time<F: Future<Output = bool> + Send>(
         &self,
-        what: &str,
         run: &Run,
         collector: &Collector,
         ask: impl Fn(u32) -> F + Clone + Send + Sync + 'static,
@@ -57,19 +60,22 @@ impl Askers {
                 collector.report(answered);
             });
         }
-        trial.end(what, run, collector, || self.wakes())
+        trial.end(&run.what(self.id), run, collector, || self.wakes())
     }
 }
 
 impl Turnwheel {
     pub(in crate::compare::impls) fn service(&self, run: &Run) -> Result<Measured, BenchError> {
-        let what = run.what(Impl::Turnwheel);
-        let askers = Askers::start(Impl::Turnwheel, &self.group)?;
+        self.serve(run, Askers::start(Impl::Turnwheel, &self.group)?)
+    }
+
+    fn serve(&self, run: &Run, askers: Askers) -> Result<Measured, BenchError> {
+        let what = run.what(askers.id);
         let collector = Collector::new(ASKERS);
         let server = |key| (key, self.spawn(Server::new(Answers::new(run, &collector), None)));
         let servers: Arc<Servers<_>> = Arc::new((0..SERVICE_KEYS).map(server).collect());
         let asked = Arc::clone(&servers);
-        let measured = askers.time(&what, run, &collector, move |key| {
+        let measured = askers.time(run, &collector, move |key| {
             let server = asked.get(&key).expect("every key has its server");
             let answer = server.call(|server, _| server.answer());
             async move { answer.await.is_ok() }
@@ -126,15 +132,18 @@ impl Handler<Question> for Account {
 
 impl Actors {
     pub(in crate::compare::impls) fn service(&self, run: &Run) -> Result<Measured, BenchError> {
-        let what = run.what(Impl::TurnwheelActors);
-        let askers = Askers::start(Impl::TurnwheelActors, &self.group)?;
+        self.serve(run, Askers::start(Impl::TurnwheelActors, &self.group)?)
+    }
+
+    fn serve(&self, run: &Run, askers: Askers) -> Result<Measured, BenchError> {
+        let what = run.what(askers.id);
         let collector = Collector::new(ASKERS);
         let entities = Entities::new(&System::new(&self.group));
         for key in 0..SERVICE_KEYS {
             sent(entities.get::<Account>(key).tell(Open(Answers::new(run, &collector))));
         }
         let asked = entities.clone();
-        let measured = askers.time(&what, run, &collector, move |key| {
+        let measured = askers.time(run, &collector, move |key| {
             let answer = asked.get::<Account>(key).ask(Question);
             async move { matches!(answer.await, Ok(Some(_))) }
         })?;
@@ -142,5 +151,57 @@ impl Actors {
         (0..SERVICE_KEYS).for_each(|key| sent(entities.get::<Account>(key).tell(Close)));
         collector.settle(&what, run)?;
         Ok(measured)
+    }
+}
+
+/// A group whose workers are tasks of the runtime that the askers run on.
+pub(in crate::compare::impls) struct Hosted {
+    id: Impl,
+    side: Side,
+    runtime: Arc<Runtime>,
+}
+
+enum Side {
+    Tasks(Turnwheel),
+    Actors(Actors),
+}
+
+impl Hosted {
+    pub(in crate::compare::impls) fn start(id: Impl, workers: usize) -> Result<Self, BenchError> {
+        let runtime = Arc::new(runtime(id, workers)?);
+        let built = Group::builder("compare").workers(workers).build_hosted();
+        let (group, workers) = built.map_err(|error| BenchError::Start {
+            what: id.to_string(),
+            why: error.to_string(),
+        })?;
+        workers.into_iter().for_each(|worker| drop(runtime.spawn(worker)));
+        let side = match id {
+            Impl::TurnwheelHosted => Side::Tasks(Turnwheel { group }),
+            _ => Side::Actors(Actors { system: System::new(&group), group }),
+        };
+        Ok(Self { id, side, runtime })
+    }
+}
+
+impl Contender for Hosted {
+    fn id(&self) -> Impl {
+        self.id
+    }
+
+    fn run(&mut self, run: &Run) -> Result<Option<Measured>, BenchError> {
+        if run.shape != Shape::Service {
+            return Ok(None);
+        }
+        let runtime = Arc::clone(&self.runtime);
+        let askers = |group: &Group| Askers { id: self.id, runtime, group: group.clone() };
+        let measured = match &self.side {
+            Side::Tasks(tasks) => tasks.serve(run, askers(&tasks.group)),
+            Side::Actors(actors) => actors.serve(run, askers(&actors.group)),
+        };
+        measured.map(Some)
+    }
+
+    fn memory(&mut self, _: u64) -> Result<f64, BenchError> {
+        unreachable!("the parent asks no hosted contender for it")
     }
 }
