@@ -37,7 +37,8 @@ impl Askers {
     /// How often a thread was woken: tokio's, and the group's if it has its own.
     fn wakes(&self) -> Option<u64> {
         let workers = self.group.metrics().workers;
-        let own = workers.iter().filter(|_| !self.id.is_hosted()).map(|worker| worker.wakes).sum::<u64>();
+        let own =
+            workers.iter().filter(|_| !self.id.is_hosted()).map(|worker| worker.wakes).sum::<u64>();
         Some(own + wakes(self.runtime.handle()))
     }
 
@@ -170,10 +171,8 @@ impl Hosted {
     pub(in crate::compare::impls) fn start(id: Impl, workers: usize) -> Result<Self, BenchError> {
         let runtime = Arc::new(runtime(id, workers)?);
         let built = Group::builder("compare").workers(workers).build_hosted();
-        let (group, workers) = built.map_err(|error| BenchError::Start {
-            what: id.to_string(),
-            why: error.to_string(),
-        })?;
+        let (group, workers) = built
+            .map_err(|error| BenchError::Start { what: id.to_string(), why: error.to_string() })?;
         workers.into_iter().for_each(|worker| drop(runtime.spawn(worker)));
         let side = match id {
             Impl::TurnwheelHosted => Side::Tasks(Turnwheel { group }),
