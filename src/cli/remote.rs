@@ -1,5 +1,7 @@
 //! A server that is asked in place of the store: through the client of the API.
 
+use std::io::BufRead as _;
+
 use serde_json::Value;
 use turnwheel::client::{Client, ClientError};
 
@@ -76,6 +78,31 @@ impl Remote {
         let mut headers = vec![("content-type", kind)];
         headers.extend(key.map(|key| ("idempotency-key", key)));
         self.ask(|client| client.call("POST", path, &headers, Some(text.into_bytes())))
+    }
+
+    /// Reads a stream of events under `/api/v1`; each has a name and data. Ends with the stream, or
+    /// when `take` says so.
+    pub(crate) fn events(
+        &self,
+        path: &str,
+        mut take: impl FnMut(&str, Value) -> Result<bool, Exit>,
+    ) -> Result<(), Exit> {
+        let stream = self.ask(|client| client.open(path))?;
+        let mut name = String::new();
+        for line in std::io::BufReader::new(stream).lines() {
+            let line = line.map_err(|error| {
+                Exit::failed(format!("the stream of the server {} broke: {error}", self.address))
+            })?;
+            if let Some(text) = line.strip_prefix("event:") {
+                name = text.trim().to_owned();
+            } else if let Some(text) = line.strip_prefix("data:") {
+                let data = serde_json::from_str(text.trim()).unwrap_or(Value::Null);
+                if take(&name, data)? {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
     }
 
     fn answered(&self, status: u16, detail: &str) -> Exit {

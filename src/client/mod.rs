@@ -187,8 +187,12 @@ impl Client {
         Err(refusal(status, &text))
     }
 
-    /// Sends a request for an endless answer.
-    fn open(&self, path: &str) -> Result<Box<dyn Read + Send>, ClientError> {
+    /// An operation whose answer is a stream of server-sent events, by its path below `/api/v1`.
+    ///
+    /// # Errors
+    ///
+    /// The server refuses or does not answer.
+    pub fn open(&self, path: &str) -> Result<Box<dyn Read + Send>, ClientError> {
         let url = format!("{}{path}", self.base);
         let accept = [("accept", "text/event-stream")];
         let request = self.request("GET", &url, &accept, None)?;

@@ -34,8 +34,7 @@ const CODE_BYTES_MAX: usize = 100 * 1_024;
 const TICK_MIN: Duration = Duration::from_millis(1);
 const TICK_MAX: Duration = Duration::from_millis(20);
 
-/// Time for which outputs are read that another process still holds open after the end of the
-/// command.
+/// Time for outputs that another process holds open after the end of the command.
 const LEFT_OPEN: Duration = Duration::from_millis(200);
 
 /// Bytes that are read of an output before the other one is looked at.
@@ -102,17 +101,27 @@ pub(super) struct Long {
     pub(super) bytes: u64,
 }
 
-/// As [`supervise`], but the end of a long output is kept, also of a command that fails. `is_too_large`
-/// is asked about the process group from time to time.
+type Wrote<'a> = &'a dyn Fn(&[u8]);
+
+/// Questions about a long command: whether it is to end, whether its group is too large; and what
+/// it has written.
+pub(super) struct Watch<'a> {
+    pub(super) is_over: &'a dyn Fn() -> bool,
+    pub(super) is_too_large: &'a dyn Fn(i32) -> bool,
+    pub(super) wrote: Wrote<'a>,
+}
+
+/// As [`supervise`], but the end of a long output is kept.
 pub(super) fn supervise_long(
     command: Command,
     input: Option<Vec<u8>>,
     limits: Limits,
-    is_over: &dyn Fn() -> bool,
-    is_too_large: &dyn Fn(i32) -> bool,
+    watch: &Watch<'_>,
 ) -> Result<Long, IoError> {
+    let Watch { is_over, is_too_large, wrote } = *watch;
     let (mut watched, mut pipes) = begin(command, "the command", input, limits, is_over)?;
     (pipes.stdout.keeps_end, pipes.stderr.keeps_end) = (true, true);
+    pipes.wrote = Some(wrote);
     let group = watched.group.map_or(0, Pid::as_raw_pid);
     let ends = || is_over() || is_too_large(group);
     let ended = watched.see_through(&mut pipes, &ends, limits.time, limits.grace);
@@ -129,7 +138,7 @@ fn begin(
     input: Option<Vec<u8>>,
     limits: Limits,
     is_over: &dyn Fn() -> bool,
-) -> Result<(Watched, Pipes), IoError> {
+) -> Result<(Watched, Pipes<'static>), IoError> {
     let name = name.to_owned();
     command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -153,6 +162,7 @@ fn begin(
         stdout: Output::new(stdout),
         stderr: Output::new(stderr),
         max: limits.output,
+        wrote: None,
     };
     pipes.unblock().map_err(|error| watched.failed(&error.to_string()))?;
     Ok((watched, pipes))
@@ -288,11 +298,12 @@ impl<P: Read> Output<P> {
 
     /// Reads available bytes; bytes beyond the limit are dropped, so that the command does not
     /// block.
-    fn read(&mut self, max: usize, buffer: &mut [u8]) {
+    fn read(&mut self, max: usize, buffer: &mut [u8], wrote: Option<Wrote<'_>>) {
         let Some(pipe) = &mut self.pipe else { return };
         match pipe.read(buffer) {
             Ok(0) => self.pipe = None,
             Ok(count) if self.keeps_end => {
+                wrote.into_iter().for_each(|wrote| wrote(&buffer[..count]));
                 self.total += count as u64;
                 self.bytes.extend_from_slice(&buffer[..count]);
                 // Seldom, so that each byte is moved a few times at most.
@@ -313,16 +324,17 @@ impl<P: Read> Output<P> {
 }
 
 /// Input and outputs of a command.
-struct Pipes {
+struct Pipes<'a> {
     stdin: Option<ChildStdin>,
     input: Vec<u8>,
     written: usize,
     stdout: Output<ChildStdout>,
     stderr: Output<ChildStderr>,
     max: usize,
+    wrote: Option<Wrote<'a>>,
 }
 
-impl Pipes {
+impl Pipes<'_> {
     fn unblock(&self) -> rustix::io::Result<()> {
         fn unblock(pipe: Option<&impl AsFd>) -> rustix::io::Result<()> {
             let Some(pipe) = pipe else { return Ok(()) };
@@ -347,8 +359,8 @@ impl Pipes {
         // If it fails the pipes are read without: they do not block.
         let _ready = poll(&mut fds, Some(&timeout));
         drop(fds);
-        self.stdout.read(self.max, buffer);
-        self.stderr.read(self.max, buffer);
+        self.stdout.read(self.max, buffer, self.wrote);
+        self.stderr.read(self.max, buffer, self.wrote);
         self.write();
     }
 
@@ -410,7 +422,7 @@ impl Watched {
     /// Looks after the command until it has ended.
     fn see_through(
         &mut self,
-        pipes: &mut Pipes,
+        pipes: &mut Pipes<'_>,
         is_over: &dyn Fn() -> bool,
         limit: Duration,
         grace: Duration,
@@ -452,7 +464,7 @@ impl Watched {
     /// Why it is to end, if it is.
     fn problem(
         &self,
-        pipes: &Pipes,
+        pipes: &Pipes<'_>,
         is_over: &dyn Fn() -> bool,
         limit: Duration,
         is_late: bool,
@@ -474,7 +486,7 @@ impl Watched {
 
     /// Reads the rest of the pipes. A process of the group that still holds them open gets a
     /// moment, and is then ended.
-    fn read_rest(&self, pipes: &mut Pipes, buffer: &mut [u8]) {
+    fn read_rest(&self, pipes: &mut Pipes<'_>, buffer: &mut [u8]) {
         let until = Instant::now() + LEFT_OPEN;
         while !pipes.are_at_end() && Instant::now() < until {
             pipes.stdin = None;

@@ -7,6 +7,8 @@ mod serve_common;
 mod access;
 mod database;
 mod full;
+mod job_files;
+mod job_live;
 mod job_notices;
 mod job_outputs;
 mod job_requests;

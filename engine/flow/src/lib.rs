@@ -44,4 +44,4 @@ pub use io::{
 pub use life::LifeCycle;
 pub use retry::{in_place_of, AGAIN_OF, RETRY_OF};
 pub use run::{FlowPlan, FlowStart, Outcome, TaskInput, TaskOutput, WORKER_CALL};
-pub use text::{Problem, Problems};
+pub use text::{documents, Problem, Problems};

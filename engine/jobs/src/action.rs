@@ -104,8 +104,13 @@ impl Run for RunJob {
             Err(problem) => Verdict::Done(Done::failure(problem, "")),
             Ok(executor) => {
                 let is_cancelled = || is_ending || step.is_cancelled();
-                let call = Call { is_again, is_cancelled: &is_cancelled };
-                executor.execute(&step.input, &call)
+                let live = self.executors.live(&step.input.key);
+                let call = Call { is_again, is_cancelled: &is_cancelled, live: &live };
+                let verdict = executor.execute(&step.input, &call);
+                if matches!(verdict, Verdict::Done(_)) {
+                    live.end();
+                }
+                verdict
             }
         };
         let mut done = match verdict {

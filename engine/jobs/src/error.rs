@@ -17,6 +17,16 @@ pub enum JobError {
         /// The launch or run.
         launch: String,
     },
+    /// A launch has no run yet, or never gets one.
+    #[error("launch {launch} of «{job}» has no run: it is {state}")]
+    NoRun {
+        /// The job.
+        job: String,
+        /// The launch.
+        launch: u64,
+        /// The state of the launch.
+        state: &'static str,
+    },
     /// A parent does not exist.
     #[error("the job «{job}» is to run after «{parent}», and there is no such job: add it first")]
     UnknownParent {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use turnwheel_engine::Time;
 
+use crate::live::LiveOutput;
 use crate::schedule::Span;
 use crate::spec::Settings;
 
@@ -83,6 +84,7 @@ pub struct Call<'a> {
     /// Whether the attempt was asked about before.
     pub is_again: bool,
     pub(crate) is_cancelled: &'a (dyn Fn() -> bool + Sync),
+    pub(crate) live: &'a LiveOutput,
 }
 
 impl fmt::Debug for Call<'_> {
@@ -95,6 +97,11 @@ impl<'a> Call<'a> {
     /// The same as a function, for code that looks from time to time.
     pub fn cancelled(&self) -> &'a (dyn Fn() -> bool + Sync) {
         self.is_cancelled
+    }
+
+    /// Tells those that follow the run what it has just written.
+    pub fn wrote(&self, bytes: &[u8]) {
+        self.live.write(bytes);
     }
 
     /// Whether the attempt is to end: nobody waits for its result.

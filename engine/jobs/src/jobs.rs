@@ -13,6 +13,7 @@ use crate::error::JobError;
 use crate::graph::Graph;
 use crate::launch::Launch;
 use crate::limits::{NAME_PARTS, TIMES_MAX};
+use crate::live::LiveOutput;
 use crate::node::Node;
 use crate::notify::Notify;
 use crate::registry::Executors;
@@ -118,6 +119,7 @@ pub struct Jobs {
     world: WeakWorld,
     zone: TimeZone,
     node: Node,
+    executors: Executors,
     is_at_rest: bool,
 }
 
@@ -157,7 +159,7 @@ impl Jobs {
             store: store.clone(),
             node: node.clone(),
             zone: zone.clone(),
-            executors,
+            executors: executors.clone(),
             notify,
             is_at_rest,
             entries: BTreeMap::new(),
@@ -186,7 +188,7 @@ impl Jobs {
         let begun = task.call(|roster, cx| roster.begin(cx)).await;
         begun.map_err(|failure| failed(&failure))?;
         let world = WeakWorld::new(world);
-        Ok(Self { task, store, world, zone, node, is_at_rest })
+        Ok(Self { task, store, world, zone, node, executors, is_at_rest })
     }
 
     /// The node that runs the jobs.
@@ -376,6 +378,28 @@ impl Jobs {
             Err(turnwheel_engine::PlanError::Unknown(_)) => Ok(String::new()),
             Err(error) => Err(JobError::Failed(error.to_string())),
         }
+    }
+
+    /// The output of a run as it is written: the last run of the launch if no number is given,
+    /// from 1.
+    ///
+    /// # Errors
+    ///
+    /// As [`Jobs::launch`], or it has no such run yet.
+    pub async fn follow(
+        &self,
+        name: &str,
+        launch: u64,
+        run: Option<usize>,
+    ) -> Result<LiveOutput, JobError> {
+        let found = self.launch(name, launch).await?;
+        let made = self.get(name).await.map_err(|f| lost(&f))??.created_at;
+        let place = run.unwrap_or(found.runs.len()).checked_sub(1);
+        let row = place.and_then(|place| found.runs.get(place)).ok_or_else(|| {
+            let (job, state) = (name.to_owned(), found.state.name());
+            JobError::NoRun { job, launch, state }
+        })?;
+        Ok(self.executors.live(&found.key(name, made, row)))
     }
 
     /// The next times of a job, at most so many, without jitter.

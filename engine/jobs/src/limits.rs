@@ -84,3 +84,9 @@ pub const NOTICE_ATTEMPTS: u32 = 10;
 
 /// Notifications that are sent at once; others wait.
 pub const NOTICE_PLACES: u32 = 8;
+
+/// Bytes that are kept of the output of a run under way, for those that begin to follow it.
+pub const LIVE_BYTES_MAX: usize = 256 * 1_024;
+
+/// Followers of a run that wait at once.
+pub const FOLLOWERS_MAX: usize = 64;

@@ -7,6 +7,7 @@ use turnwheel_engine::Time;
 
 use crate::executor::{Done, Executor, Work};
 use crate::limits::RUNS_DEFAULT;
+use crate::live::{LiveOutput, Lives};
 use crate::notify::{Notifier, Notify};
 use crate::processor::{self, Processor, Processors};
 use crate::spec::Settings;
@@ -17,6 +18,7 @@ pub struct Executors {
     executors: Arc<BTreeMap<String, Arc<dyn Executor>>>,
     processors: Arc<Processors>,
     notifier: Option<Arc<dyn Notifier>>,
+    live: Lives,
     runs_max: u32,
 }
 
@@ -26,6 +28,7 @@ impl Default for Executors {
             executors: Arc::default(),
             processors: Arc::default(),
             notifier: None,
+            live: Lives::default(),
             runs_max: RUNS_DEFAULT,
         }
     }
@@ -61,6 +64,11 @@ impl Executors {
     /// What sends notifications.
     pub(crate) fn notifier(&self) -> Result<&Arc<dyn Notifier>, String> {
         self.notifier.as_ref().ok_or_else(|| "nothing sends notifications here".to_owned())
+    }
+
+    /// The output of an attempt that is under way.
+    pub(crate) fn live(&self, key: &str) -> LiveOutput {
+        self.live.of(key)
     }
 
     /// Checks notifications of a job, or of all.

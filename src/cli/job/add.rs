@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{json, Value};
 use turnwheel::jobs::JobSpec;
 
-use super::read;
+use super::file::read_one;
 use crate::cli::exit::Exit;
 
 #[derive(Debug, clap::Args)]
@@ -13,7 +13,7 @@ pub(super) struct Add {
     /// Name of the job: lower-case letters, digits, _ and -.
     pub(super) name: String,
 
-    /// A JSON object with its settings; - for standard input. Flags change what it says.
+    /// A file with its settings, JSON or YAML; - for standard input. Flags change what it says.
     #[arg(long, short = 'f', value_name = "FILE")]
     file: Option<String>,
 
@@ -70,7 +70,7 @@ impl Add {
     /// The settings: those of the file, changed by the flags.
     pub(super) fn spec(&self) -> Result<JobSpec, Exit> {
         let mut fields = match &self.file {
-            Some(file) => read(file)?,
+            Some(file) => read_one(file)?,
             None => json!({}),
         };
         fields["name"] = Value::from(self.name.as_str());

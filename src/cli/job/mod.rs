@@ -1,8 +1,8 @@
 //! `turnwheel job`: cron jobs.
 
 mod add;
-
-use std::io::Read as _;
+mod file;
+mod follow;
 
 use serde_json::{json, Value};
 use turnwheel::engine::World;
@@ -13,6 +13,7 @@ use turnwheel::runtime::completion::block_on;
 use turnwheel::runtime::Group;
 
 use add::Add;
+use file::read_one;
 
 use super::exit::Exit;
 use super::outside::host_io;
@@ -27,6 +28,8 @@ Examples:
   turnwheel job add report --after backup --command /opt/report --overlap forbid --retries 2
   turnwheel job next backup --count 5
   turnwheel job history backup
+  turnwheel job apply jobs.yaml
+  turnwheel job history backup -f
   turnwheel job import --from dkron jobs.json
 
 Jobs are launched while a server has the store (turnwheel serve). Exit codes: 0 done; 1 it failed;
@@ -88,6 +91,9 @@ enum What {
         /// Print the output of the last run of this launch instead.
         #[arg(long, value_name = "LAUNCH")]
         output: Option<u64>,
+        /// Print the output of the newest launch, or of that one, as it is written.
+        #[arg(long, short = 'f')]
+        follow: bool,
         /// Print one JSON object.
         #[arg(long)]
         json: bool,
@@ -117,6 +123,19 @@ enum What {
     /// Print all jobs as a JSON list, for job import.
     #[command(after_help = AFTER_HELP)]
     Export,
+    /// Show what files of jobs would change, and change it: YAML or JSON, one job or several.
+    #[command(after_help = AFTER_HELP)]
+    Apply {
+        /// The files; - for standard input.
+        #[arg(required = true)]
+        files: Vec<String>,
+        /// Do not ask.
+        #[arg(long, short = 'y')]
+        yes: bool,
+        /// Only show it.
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Make the jobs of a file: a JSON list, or a backup of Dkron.
     #[command(after_help = AFTER_HELP)]
     Import {
@@ -146,7 +165,7 @@ pub(crate) fn open(
     let options = JobsOptions::new(executors).node(node);
     let options = match settings.text("jobs.notify") {
         Some(file) if !is_at_rest => {
-            let list: Vec<Notify> = serde_json::from_value(read(file)?)
+            let list: Vec<Notify> = serde_json::from_value(read_one(file)?)
                 .map_err(|error| Exit::usage(format!("jobs.notify: {file}: {error}")))?;
             options.notify(list)
         }
@@ -221,6 +240,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
             ask(settings, here, |server| server.send("POST", &path, Some(&body)))?;
             print(&format!("launch {launch} of {name} is cancelled\n"))
         }
+        What::History { name, output, follow: true, .. } => follow::follow(settings, name, *output),
         What::History { name, output: Some(launch), .. } => output(settings, name, *launch),
         What::History { name, count, json, .. } => history(settings, name, *count, *json),
         What::Next { name, count } => next(settings, name, *count),
@@ -243,6 +263,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
             let specs: Vec<&Value> = jobs.iter().map(|job| &job["spec"]).collect();
             print_json(&json!(specs))
         }
+        What::Apply { files, yes, dry_run } => file::apply(settings, files, *yes, *dry_run),
         What::Import { file, from } => import(settings, file, from == "dkron"),
     }
 }
@@ -259,17 +280,6 @@ fn all(settings: &Settings) -> Result<Vec<Value>, Exit> {
 fn one(settings: &Settings, name: &str) -> Result<Value, Exit> {
     let here = |jobs: &Jobs, _: &str| Ok(show::job(&done(jobs.get(name))?));
     ask(settings, here, |server| server.send("GET", &path(name, ""), None))
-}
-
-/// Reads a file, or standard input.
-fn read(file: &str) -> Result<Value, Exit> {
-    let mut text = String::new();
-    let read = match file {
-        "-" => std::io::stdin().read_to_string(&mut text).map(drop),
-        file => std::fs::read_to_string(file).map(|found| text = found),
-    };
-    read.map_err(|error| Exit::usage(format!("{file}: {error}")))?;
-    serde_json::from_str(&text).map_err(|error| Exit::usage(format!("{file}: {error}")))
 }
 
 fn put(settings: &Settings, add: &Add) -> Result<(), Exit> {
@@ -305,14 +315,13 @@ fn store(settings: &Settings, specs: Vec<JobSpec>) -> Result<Vec<Result<Value, E
 }
 
 fn import(settings: &Settings, file: &str, is_dkron: bool) -> Result<(), Exit> {
-    let value = read(file)?;
     let jobs: Vec<(JobSpec, Vec<String>)> = match is_dkron {
-        true => dkron::read_backup(&value).map_err(|e| Exit::usage(format!("{file}: {e}")))?,
-        false => serde_json::from_value::<Vec<JobSpec>>(value)
-            .map_err(|error| Exit::usage(format!("{file}: {error}")))?
-            .into_iter()
-            .map(|spec| (spec, Vec::new()))
-            .collect(),
+        true => {
+            dkron::read_backup(&read_one(file)?).map_err(|e| Exit::usage(format!("{file}: {e}")))?
+        }
+        false => {
+            file::specs(&[file.to_owned()])?.into_iter().map(|spec| (spec, Vec::new())).collect()
+        }
     };
     let outcomes = store(settings, jobs.iter().map(|(spec, _)| spec.clone()).collect())?;
     let mut failed = 0;

@@ -1,12 +1,15 @@
 //! Jobs: the API of the command line and the console. `docs/jobs.md` describes it.
 
 use axum::extract::State;
+use axum::http::{header, HeaderMap, HeaderName};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json as Answer, Router};
 use serde::Deserialize;
 use serde_json::{json, Value};
-use turnwheel_jobs::{show, JobError, JobSpec, Jobs};
+use turnwheel_jobs::{show, JobError, JobSpec, JobView, Jobs};
 
+use super::job_live;
 use super::plans::page;
 use crate::http::access::Principal;
 use crate::http::body::{Json, NameAt, Part, Query, Who};
@@ -25,6 +28,7 @@ impl From<JobError> for Problem {
             JobError::Changed { .. }
             | JobError::HasDependants { .. }
             | JobError::Overlaps { .. }
+            | JobError::NoRun { .. }
             | JobError::TooMany(_) => Code::JobState,
             JobError::Paused { .. } => Code::JobsPaused,
             _ => Code::StoreFailed,
@@ -57,6 +61,7 @@ pub(in crate::http) fn routes() -> Router<Api> {
         .route("/api/v1/jobs/{name}/history", get(history).delete(forget))
         .route("/api/v1/jobs/{name}/times", get(times))
         .route("/api/v1/jobs/{name}/launches/{launch}/output", get(output))
+        .route("/api/v1/jobs/{name}/launches/{launch}/output/live", get(job_live::live))
 }
 
 async fn list(State(api): State<Api>) -> Result<Answer<Value>, Problem> {
@@ -64,8 +69,33 @@ async fn list(State(api): State<Api>) -> Result<Answer<Value>, Problem> {
     Ok(Answer(json!({ "jobs": views.iter().map(show::job).collect::<Vec<_>>() })))
 }
 
-async fn one(State(api): State<Api>, NameAt(name): NameAt) -> Result<Answer<Value>, Problem> {
-    Ok(Answer(show::job(&jobs(&api)?.get(&name).await??)))
+async fn one(State(api): State<Api>, NameAt(name): NameAt) -> Result<Response, Problem> {
+    Ok(shown(&jobs(&api)?.get(&name).await??))
+}
+
+/// A job with its revision as entity tag.
+fn shown(view: &JobView) -> Response {
+    let tag = format!("\"{}\"", view.revision);
+    ([(header::ETAG, tag)], Answer(show::job(view))).into_response()
+}
+
+/// The revision that an edit is for: by the query, by `If-Match`, or none yet by `If-None-Match: *`.
+fn revision(query: Option<u64>, headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let wrong = |name: &str, what: &str| {
+        let detail = format!("the header {name}: {what}");
+        Problem::new(Code::QueryInvalid, detail)
+    };
+    match (text(header::IF_MATCH), text(header::IF_NONE_MATCH)) {
+        (Some("*") | None, None) => Ok(query),
+        (Some(tag), None) => {
+            let number = tag.trim().trim_start_matches("W/").trim_matches('"').parse();
+            let wanted = "give the ETag of GET, such as \"3\"";
+            number.map(Some).map_err(|_| wrong("If-Match", wanted))
+        }
+        (_, Some("*")) => Ok(Some(0)),
+        (_, Some(_)) => Err(wrong("If-None-Match", "only * is understood")),
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -80,15 +110,17 @@ async fn put(
     Who(who): Who,
     NameAt(name): NameAt,
     Query(query): Query<PutQuery>,
+    headers: HeaderMap,
     Json(mut spec): Json<JobSpec>,
-) -> Result<Answer<Value>, Problem> {
+) -> Result<Response, Problem> {
     if spec.name.is_empty() {
         spec.name.clone_from(&name);
     }
     refuse_other(&name, &spec.name)?;
-    let put = jobs(&api)?.put(spec, query.revision, &who.name).await?;
+    let revision = revision(query.revision, &headers)?;
+    let put = jobs(&api)?.put(spec, revision, &who.name).await?;
     note(&who, "put", &name, &put);
-    Ok(Answer(show::job(&put?)))
+    Ok(shown(&put?))
 }
 
 /// Refuses a body for another job than the path names.

@@ -9,6 +9,7 @@ pub(super) mod dkron;
 pub(super) mod events;
 pub(super) mod flows;
 pub(super) mod history;
+pub(super) mod job_live;
 pub(super) mod jobs;
 pub(super) mod letters;
 pub(super) mod live;

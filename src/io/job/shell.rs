@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use turnwheel_jobs::{Call, Done, Executor, Settings, Span, Verdict, Work};
 
-use crate::io::process::{supervise_long, Limits, SHELL};
+use crate::io::process::{supervise_long, Limits, Watch, SHELL};
 use crate::io::HostIo;
 
 /// Settings that the executor knows.
@@ -91,15 +91,17 @@ impl Shell {
         let input = payload(config)?;
         let max = usize::try_from(work.output_max).unwrap_or(usize::MAX);
         let memory = memory(config.get("mem_limit").map_or("", String::as_str))?;
-        let (watch, are_over) = (Memory::new(memory), &self.io.inner.commands.are_over);
+        let (looks, are_over) = (Memory::new(memory), &self.io.inner.commands.are_over);
         let is_over = || are_over.load(Ordering::Relaxed) || call.is_cancelled();
         let grace = self.io.inner.options.command_grace;
         let limits = Limits { time: limit.unwrap_or(FOR_EVER), grace, output: max };
-        let is_too_large = |group: i32| watch.is_over(group);
-        let run = || supervise_long(command, input, limits, &is_over, &is_too_large);
+        let is_too_large = |group: i32| looks.is_over(group);
+        let wrote = |bytes: &[u8]| call.wrote(bytes);
+        let watch = Watch { is_over: &is_over, is_too_large: &is_too_large, wrote: &wrote };
+        let run = || supervise_long(command, input, limits, &watch);
         let long = self.io.counted(run).map_err(|error| error.message)?;
         let reason = match long.ended {
-            _ if watch.has_ended.get() => "it took more memory than mem_limit".to_owned(),
+            _ if looks.has_ended.get() => "it took more memory than mem_limit".to_owned(),
             Ok(0) => String::new(),
             Ok(code) => format!("its exit code is {code}"),
             Err(error) => error.message,

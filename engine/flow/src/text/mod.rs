@@ -9,6 +9,26 @@ pub(crate) use parse::parse;
 pub(crate) use problem::{Collector, PROBLEMS_MAX};
 pub use problem::{Problem, Problems};
 
+/// Reads the documents of a text in YAML or JSON as plain data.
+///
+/// # Errors
+///
+/// It is no YAML: each place with what is wrong there.
+///
+/// ```
+/// let jobs = turnwheel_flow::documents("name: a\n---\nname: b\n", "jobs.yaml")?;
+/// assert_eq!(jobs[1]["name"], "b");
+/// # Ok::<(), turnwheel_flow::Problems>(())
+/// ```
+pub fn documents(text: &str, path: &str) -> Result<Vec<serde_json::Value>, Problems> {
+    let mut problems = Collector::new(text, path);
+    let read: Vec<_> = parse(text, &mut problems).iter().map(Node::to_value).collect();
+    match problems.is_empty() {
+        true => Ok(read),
+        false => Err(problems.problems()),
+    }
+}
+
 /// Names that are compared with one that is not known: more are no help to a person.
 const COMPARED_MAX: usize = 1_000;
 
