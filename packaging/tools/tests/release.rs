@@ -57,8 +57,17 @@ fn published_packages_need_published_ones_only_and_say_their_versions() {
         }
     }
     let root = fs::read_to_string(packages::root().join("Cargo.toml")).unwrap();
-    for line in root.lines().filter(|line| line.contains("{ path = \"")) {
-        assert!(line.contains("version = \""), "{line}");
+    for line in root.lines().filter(|line| line.starts_with("turnwheel")) {
+        let is_for_tests = root.find("[dev-dependencies]") < root.find(line);
+        assert!(is_for_tests || !line.contains("path = ") || line.contains("version = "), "{line}");
+    }
+    // With a version two packages that test each other could never be published.
+    for (name, folder) in published() {
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        let tests = manifest.split_once("[dev-dependencies]").map_or("", |(_, rest)| rest);
+        for line in tests.lines().filter(|line| line.starts_with("turnwheel")) {
+            assert!(line.contains("path = ") && !line.contains("version"), "{name}: {line}");
+        }
     }
 }
 
@@ -81,4 +90,20 @@ fn packages_contain_their_licences_and_say_what_docs_rs_shows() {
             assert_eq!(shown.as_bool(), Some(true), "{name}");
         }
     }
+}
+
+#[test]
+fn workflow_runs_every_step_of_ci_once() {
+    let read = |file: &str| fs::read_to_string(packages::root().join(file)).unwrap();
+    let script = read(".ci/run");
+    let all = script.lines().find_map(|line| line.strip_prefix("all_steps=(")).unwrap();
+    let mut steps: Vec<&str> = all.trim_end_matches(')').split_whitespace().collect();
+    let workflow = read(".github/workflows/ci.yml");
+    assert!(workflow.contains("run: .ci/run ${{ matrix.steps }}"));
+    let (_, matrix) = workflow.split_once("        steps:\n").unwrap();
+    let rows = matrix.lines().map_while(|line| line.strip_prefix("          - "));
+    let mut run: Vec<&str> = rows.flat_map(str::split_whitespace).collect();
+    steps.sort_unstable();
+    run.sort_unstable();
+    assert_eq!(run, steps);
 }
