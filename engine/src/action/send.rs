@@ -4,9 +4,10 @@ use serde::Serialize;
 
 use super::{Action, StepContext};
 use crate::error::{ActionError, TextTooLong};
-use crate::limits::EVENT_ID_BYTES_MAX;
+use crate::limits::{EVENT_ID_BYTES_MAX, KEY_BYTES_MAX};
 use crate::payload::Payload;
 use crate::plan::EventTarget;
+use crate::world::check_labels;
 
 impl<A: Action> StepContext<A> {
     /// Sends an event to the run step of the action `B` in another plan, which is named by its id,
@@ -47,7 +48,8 @@ impl<A: Action> StepContext<A> {
     ///
     /// # Errors
     ///
-    /// The event cannot be written as JSON, or the name is too long.
+    /// The event cannot be written as JSON, or the name, or the key or label of the other plan, is
+    /// too long.
     pub fn send_event<B: Action>(
         &mut self,
         to: impl Into<EventTarget>,
@@ -58,7 +60,20 @@ impl<A: Action> StepContext<A> {
         TextTooLong::check("name of an event", &id, EVENT_ID_BYTES_MAX)
             .map_err(|error| ActionError::new("event", error).and_final())?;
         let event = Payload::of(event).map_err(|error| error.of("an event", A::NAME))?;
-        self.wishes.sends.push((to.into(), B::NAME, id, event));
+        let to = to.into();
+        check(&to).map_err(|problem| ActionError::new("event", problem).and_final())?;
+        self.wishes.sends.push((to, B::NAME, id, event));
         Ok(())
+    }
+}
+
+/// No plan can have a key or a label that is too long.
+fn check(to: &EventTarget) -> Result<(), String> {
+    match to {
+        EventTarget::Plan(_) => Ok(()),
+        EventTarget::Key(key) => {
+            TextTooLong::check("key of a plan", key, KEY_BYTES_MAX).map_err(|it| it.to_string())
+        }
+        EventTarget::Label(name, value) => check_labels(&[(name.clone(), value.clone())]),
     }
 }

@@ -8,9 +8,9 @@ use turnwheel_engine::limits::{
     NAME_BYTES_MAX, PLAN_LABEL_BYTES_MAX, REASON_BYTES_MAX,
 };
 use turnwheel_engine::{
-    Action, ActionError, BuildError, Cause, MemoryStore, Next, Payload, PayloadError, PlanError,
-    PlanResult, PlanState, Planner, Queue, RunAsync, RunsAsync, Schedule, Singleton, StepContext,
-    StepState, TriggerError, TriggerOptions, World, WorldBuilder,
+    Action, ActionError, BuildError, Cause, EventTarget, MemoryStore, Next, Payload, PayloadError,
+    PlanError, PlanResult, PlanState, Planner, Queue, RunAsync, RunsAsync, Schedule, Singleton,
+    StepContext, StepState, TriggerError, TriggerOptions, World, WorldBuilder,
 };
 
 use crate::common::{error, step_of, Piece, Play, Theatre};
@@ -269,6 +269,21 @@ fn names_that_are_too_long_are_refused_where_they_are_given() {
         .action_named(long(), Payload::of(&()).unwrap());
     let refused = theatre.done(theatre.world.schedules().put(schedule)).expect_err("too long");
     assert!(refused.to_string().contains("201 bytes"), "{refused}");
+}
+
+#[test]
+fn event_for_a_plan_with_a_key_or_label_that_is_too_long_fails_its_step() {
+    let label = EventTarget::Label(huge(), "left".to_owned());
+    for to in [EventTarget::Key("k".repeat(KEY_BYTES_MAX + 1)), label] {
+        let theatre = Theatre::new();
+        theatre.script.on("ann", move |step| {
+            step.send_event::<Play>(to.clone(), "hello", &1)?;
+            Ok(Next::Done)
+        });
+        let view = theatre.finished(&theatre.perform("ann"));
+        let error = view.steps.iter().find_map(|step| step.error.clone()).expect("it is refused");
+        assert!(error.is_final && error.message.contains("are the limit"), "{error}");
+    }
 }
 
 /// The part suspends in each call, and sends itself an event after half a minute if told to.
