@@ -2,6 +2,7 @@
 
 mod again;
 mod any_store;
+mod ask;
 mod backup;
 #[cfg(feature = "server")]
 mod bench;
@@ -117,6 +118,12 @@ enum Verb {
     #[command(after_help = delete::AFTER_HELP)]
     Delete(delete::Delete),
     Flow(flow::Arguments),
+    #[command(after_help = ask::AFTER_HELP)]
+    Label(ask::Label),
+    #[command(after_help = ask::AFTER_HELP)]
+    Letter(ask::Letter),
+    #[command(after_help = ask::AFTER_HELP)]
+    Health(ask::Health),
     Event(event::Arguments),
     Schedule(schedule::Arguments),
     Job(job::Arguments),
@@ -200,6 +207,9 @@ fn act(flags: &Flags, verb: &Verb) -> Result<(), Exit> {
         Verb::Again(arguments) => again::again(&settings, arguments),
         Verb::Delete(arguments) => delete::delete(&settings, arguments),
         Verb::Flow(arguments) => flow::run(&settings, arguments),
+        Verb::Label(arguments) => ask::label(&settings, arguments),
+        Verb::Letter(arguments) => ask::letter(&settings, arguments),
+        Verb::Health(arguments) => ask::health(&settings, arguments),
         Verb::Event(arguments) => event::run(&settings, arguments),
         Verb::Schedule(arguments) => schedule::run(&settings, arguments),
         Verb::Job(arguments) => job::run(&settings, arguments),

@@ -46,6 +46,21 @@ impl Client {
         self.post(&format!("/schedules/{}/trigger", encoded(name)), &serde_json::json!({}))
     }
 
+    /// The same with an idempotency key: the same call again answers the plan of the first one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::trigger_schedule`].
+    pub fn trigger_schedule_once(
+        &self,
+        name: &str,
+        key: &str,
+    ) -> Result<api::Started, ClientError> {
+        let path = format!("/schedules/{}/trigger", encoded(name));
+        let headers = [("idempotency-key", key)];
+        understand(&self.send("POST", &path, &headers, &serde_json::json!({}), WITHIN)?)
+    }
+
     /// Launches nothing more until the schedule is unpaused.
     ///
     /// # Errors

@@ -320,7 +320,8 @@ fn the_client_has_every_operation_of_the_api() {
     let asked = notes.0.lock().expect("no panic").clone();
     let api = serde_json::to_value(turnwheel::http::openapi()).expect("JSON");
     // For others than programs with a client: load balancers, collectors, browsers, whoever has a callback.
-    let others = ["getAlive", "getMetrics", "useCallback", "getSession", "signIn", "signOut"];
+    let others =
+        ["allowEvents", "getAlive", "getMetrics", "useCallback", "getSession", "signIn", "signOut"];
     for (pattern, operations) in api["paths"].as_object().expect("paths") {
         for (method, operation) in operations.as_object().expect("operations") {
             let id = operation["operationId"].as_str().unwrap_or_default();

@@ -88,9 +88,13 @@ fn schedules_are_put_and_launched() {
     };
     let name = "by hand/ä";
     assert_eq!(client.put_schedule(name, &spec).unwrap().name, name);
+    let once = client.trigger_schedule_once(name, "k-1").unwrap();
+    let again = client.trigger_schedule_once(name, "k-1").unwrap();
+    assert_eq!((&again.id, again.is_repeated), (&once.id, true));
     let launched = client.trigger_schedule(name).unwrap();
+    assert_ne!(launched.id, once.id);
     assert_eq!(client.wait(&launched.id).unwrap().summary.result, "success");
-    assert_eq!(client.schedule(name).unwrap().launched, 1);
+    assert_eq!(client.schedule(name).unwrap().launched, 2, "the repeated request launches nothing");
     assert_eq!(client.schedules(None).unwrap().schedules.len(), 1);
     client.remove_schedule(name).unwrap();
     assert_eq!(client.schedule(name).unwrap_err().code(), Some("schedule-unknown"));

@@ -143,10 +143,12 @@ fn events_come_in_structured_binary_and_batch_mode() {
         ("content-type", "application/json"),
         ("ce-specversion", "1.0"),
         ("ce-id", "2"),
-        ("ce-source", "/shop%20two"),
+        ("ce-source", "\"/shop two\""),
         ("ce-type", "com.shop.paid"),
     ];
-    delivered(&served, &binary, "{\"n\": 2}");
+    let mut quoted = binary;
+    quoted[4].1 = "\"com.shop.paid\"";
+    delivered(&served, &quoted, "{\"n\": 2}");
     let ended = served.ended(&plan);
     assert!(ended["output"].to_string().contains("\"n\":2"), "{ended}");
 
@@ -160,6 +162,17 @@ fn events_come_in_structured_binary_and_batch_mode() {
     assert_eq!(done["events"], 2);
     let ended = served.ended(&plan);
     assert!(ended["output"].to_string().contains("\"n\":3"), "{ended}");
+}
+
+#[test]
+fn a_sender_of_events_is_allowed_by_the_handshake() {
+    let served = served();
+    let origin = [("webhook-request-origin", "shop.example.org")];
+    let allowed = served.send("OPTIONS", "/api/v1/events", &origin, None);
+    assert_eq!(allowed.status, 204);
+    assert_eq!(allowed.header("webhook-allowed-origin"), "shop.example.org");
+    assert_eq!(allowed.header("webhook-allowed-rate"), "*");
+    assert!(allowed.header("allow").contains("POST"));
 }
 
 #[test]

@@ -89,6 +89,16 @@ fn every_verb_works_from_another_machine() {
     assert_eq!(place.json(&["show", &plan, "--json"]), shown);
     assert_eq!(place.json(&["list", "test/say", "--json"])["plans"], list["plans"]);
 
+    laptop.ok(&["label", &plan, "customer=Ann", "urgent"]);
+    laptop.ok(&["label", &plan, "--remove", "urgent"]);
+    let labels = laptop.json(&["show", &plan, "--json"])["labels"].clone();
+    assert_eq!((&labels["customer"], &labels["urgent"]), (&json!("Ann"), &Value::Null));
+    assert_eq!(laptop.json(&["letter", "list", "--json"])["letters"], json!([]));
+    let unknown = laptop.run(&["letter", "redeliver", "7"]);
+    assert_eq!(unknown.status.code(), Some(3));
+    assert!(laptop.ok(&["health"]).contains(" works"));
+    assert_eq!(laptop.json(&["health", "--json"])["is_healthy"], true);
+
     // Orders, for one and for many.
     let one = laptop.ok(&["flow", "start", "listen", "--detach"]).trim().to_owned();
     let two = laptop.ok(&["flow", "start", "listen", "--detach"]).trim().to_owned();
@@ -99,6 +109,8 @@ fn every_verb_works_from_another_machine() {
     let none = laptop.run(&["cancel", "--flow", "listen", "--state", "running"]);
     assert_eq!(none.status.code(), Some(5));
     server.stopped();
+    let gone = laptop.run(&["health"]);
+    assert_eq!(gone.status.code(), Some(1));
 }
 
 #[test]

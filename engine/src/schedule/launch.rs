@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use crate::id::PlanId;
 use crate::time::Time;
@@ -54,6 +55,15 @@ impl Launch {
     }
 }
 
+/// The bit of a number that stands for an idempotency key; counted numbers do not have it.
+const BY_KEY: u64 = 1 << 63;
+
+/// The number of the launches that are asked for with this key: a part of its digest.
+pub(crate) fn number_of_key(key: &str) -> u64 {
+    let digest = Sha256::digest(key.as_bytes());
+    u64::from_be_bytes(std::array::from_fn(|at| digest[at])) | BY_KEY
+}
+
 /// A launch that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Due {
@@ -65,6 +75,10 @@ impl Due {
     /// The idempotency key of its plan: one for each planned time, however it comes about.
     pub(crate) fn key(&self, schedule: &str) -> String {
         match self.occasion {
+            // Whenever it is asked for: the same key is the same plan.
+            Occasion::ByHand(number) if number & BY_KEY != 0 => {
+                format!("schedule/{schedule}/by-key-{number}")
+            }
             Occasion::ByHand(number) => {
                 format!("schedule/{schedule}/{}/by-hand-{number}", self.planned)
             }

@@ -6,7 +6,7 @@ use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::{Completer, Completion, Context};
 
 use super::error::ScheduleError;
-use super::launch::{Due, Occasion};
+use super::launch::{number_of_key, Due, Occasion};
 use super::state::{Kept, Paused, Range};
 use super::timetable::{Answer, Entry, Roster};
 use super::view::ScheduleView;
@@ -199,6 +199,16 @@ impl<'a> Schedules<'a> {
 
     /// Launches now, whatever the overlap policy says and whether it is paused or not; answers the plan.
     pub fn trigger_now(&self, name: &str, by: &str) -> Asked<PlanId> {
+        self.trigger(name, by, None)
+    }
+
+    /// The same with an idempotency key: asked again with this key, it answers the plan of the first
+    /// time. A key is of one schedule.
+    pub fn trigger_once(&self, name: &str, by: &str, key: &str) -> Asked<PlanId> {
+        self.trigger(name, by, Some(number_of_key(key)))
+    }
+
+    fn trigger(&self, name: &str, by: &str, number: Option<u64>) -> Asked<PlanId> {
         let (name, by) = (name.to_owned(), said(by));
         self.ask(move |roster, cx, reply| {
             let (Some(now), found) = (roster.now(), roster.found(&name).map(|_| ())) else {
@@ -212,9 +222,16 @@ impl<'a> Schedules<'a> {
             if count >= SCHEDULE_RUNNING_MAX {
                 return answer(reply, Err(ScheduleError::Busy { name, count }));
             }
-            entry.kept.by_hand += 1;
-            let due = Due { planned: now, occasion: Occasion::ByHand(entry.kept.by_hand) };
-            entry.kept.askers.push((entry.kept.by_hand, by));
+            let number = number.unwrap_or_else(|| {
+                entry.kept.by_hand += 1;
+                entry.kept.by_hand
+            });
+            let due = Due { planned: now, occasion: Occasion::ByHand(number) };
+            if entry.kept.going.contains(&due) {
+                // The same key at the same moment: the caller asks again for the plan that comes.
+                return answer(reply, Err(ScheduleError::Busy { name, count }));
+            }
+            entry.kept.askers.push((number, by));
             entry.kept.going.push(due);
             entry.waiting.insert(due, reply);
             // The caller is answered when the plan exists.

@@ -169,6 +169,10 @@ impl Kept {
             if self.has_launched(due.planned) && !matches!(due.occasion, Occasion::ByHand(_)) {
                 return;
             }
+            // Asked for again with the same idempotency key.
+            if self.history.iter().any(|launch| launch.plan() == Some(plan)) {
+                return;
+            }
             self.running.push(plan);
             if self.running.len() > SCHEDULE_RUNNING_MAX {
                 self.running.remove(0);

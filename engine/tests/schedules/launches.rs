@@ -202,12 +202,19 @@ fn a_pause_launches_nothing_but_what_is_asked_for() {
     assert_eq!(view.created.by, "eva, by the schedule hourly");
     let other = ask(&theatre, |all| all.trigger_now("hourly", "eva")).unwrap();
     assert_ne!(plan, other, "each one is a launch of its own");
+    let once = |key: &str| ask(&theatre, |all| all.trigger_once("hourly", "eva", key)).unwrap();
+    let first = once("k-1");
+    theatre.finished(&theatre.world.plan(first));
+    assert_eq!(once("k-1"), first, "the same key is the same plan");
+    assert_ne!(once("k-2"), first);
+    let launched = get(&theatre, "hourly").counts.launched;
+    assert_eq!(launched, 4, "a repeated request launches nothing");
     let view = ask(&theatre, |all| all.unpause("hourly")).unwrap();
     assert_eq!(view.next, Some(time("2026-03-01T05:00:00Z")));
     theatre.sim.advance(HOUR);
     let view = get(&theatre, "hourly");
-    let expected = ["04:30 launched by hand", "04:30 launched by hand", "05:00 launched"];
-    assert_eq!(launches(&view), expected);
+    let by_hand = "04:30 launched by hand";
+    assert_eq!(launches(&view), [by_hand, by_hand, by_hand, by_hand, "05:00 launched"]);
     assert_eq!(view.counts.missed, 0, "what passes during a pause is not missed");
 }
 

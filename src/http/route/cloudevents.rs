@@ -1,7 +1,10 @@
 //! Events from outside: CloudEvents 1.0 over HTTP, in structured, binary and batch mode.
 
+use std::borrow::Cow;
+
 use axum::extract::State;
-use axum::http::{header, HeaderMap};
+use axum::http::{header, HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse as _, Response};
 use axum::Json as Answer;
 use base64::Engine as _;
 use serde_json::{Map, Value};
@@ -51,6 +54,26 @@ pub(in crate::http) async fn publish(
     Ok(Answer(done))
 }
 
+/// Allows a sender of events to use this address (the handshake of HTTP webhooks for CloudEvents)
+///
+/// The sender names itself in `WebHook-Request-Origin`, and the answer allows it: whoever has a token
+/// that may send events may send them at any rate that the server takes.
+#[utoipa::path(
+    options, path = "/events", tag = "flows", operation_id = "allowEvents",
+    params(("WebHook-Request-Origin" = Option<String>, Header, description = "The sender")),
+    responses((status = 204, description = "`WebHook-Allowed-Origin` and `WebHook-Allowed-Rate`")),
+)]
+pub(in crate::http) async fn allow(headers: HeaderMap) -> Response {
+    let mut answer = StatusCode::NO_CONTENT.into_response();
+    let told = answer.headers_mut();
+    told.insert(header::ALLOW, HeaderValue::from_static("GET, POST, OPTIONS"));
+    if let Some(origin) = headers.get("webhook-request-origin") {
+        told.insert("webhook-allowed-origin", origin.clone());
+        told.insert("webhook-allowed-rate", HeaderValue::from_static("*"));
+    }
+    answer
+}
+
 fn wrong(detail: impl Into<String>) -> Problem {
     Problem::new(Code::EventInvalid, detail)
 }
@@ -84,7 +107,7 @@ fn binary(headers: &HeaderMap, body: &[u8]) -> Result<Value, Problem> {
     for (name, value) in headers {
         let Some(name) = name.as_str().strip_prefix("ce-") else { continue };
         let text = value.to_str().map_err(|_| wrong(format!("the header ce-{name} is no text")))?;
-        fields.insert(name.to_owned(), Value::String(decoded(text)));
+        fields.insert(name.to_owned(), Value::String(decoded(&unquoted(text))));
     }
     let kind = content_type(headers);
     if let Some(given) = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()) {
@@ -103,6 +126,20 @@ fn binary(headers: &HeaderMap, body: &[u8]) -> Result<Value, Problem> {
         fields.insert("data_base64".to_owned(), Value::String(text));
     }
     Ok(Value::Object(fields))
+}
+
+/// The value of a header without its quotes, if it has some: senders may quote a value with spaces.
+fn unquoted(text: &str) -> Cow<'_, str> {
+    let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    let Some(inner) = inner else { return Cow::Borrowed(text) };
+    let (mut plain, mut is_escaped) = (String::with_capacity(inner.len()), false);
+    for sign in inner.chars() {
+        is_escaped = sign == '\\' && !is_escaped;
+        if !is_escaped {
+            plain.push(sign);
+        }
+    }
+    Cow::Owned(plain)
 }
 
 /// The value of a header, in which anything but visible ASCII is written with `%`.
@@ -136,5 +173,8 @@ mod tests {
         assert_eq!(decoded("100%"), "100%");
         assert_eq!(decoded("%zz%4"), "%zz%4");
         assert_eq!(decoded("%FF"), "%FF");
+        assert_eq!(unquoted(r#""a \"b\" \\ c""#), r#"a "b" \ c"#);
+        assert_eq!(unquoted("plain"), "plain");
+        assert_eq!(unquoted("\""), "\"");
     }
 }

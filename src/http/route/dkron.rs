@@ -230,9 +230,18 @@ async fn remove(
     NameAt(name): NameAt,
 ) -> Result<Response, Problem> {
     let jobs = jobs(&api)?;
-    let removed = jobs.remove(&name).await?;
-    note(&who, "remove", &name, &removed);
-    Ok(answer(jobs, &uri, StatusCode::OK, &dkron::job(&removed?)))
+    changed(jobs, &uri, (&who, "remove", &name), jobs.remove(&name).await?)
+}
+
+/// Notes a change of a job, and answers the job.
+fn changed(
+    jobs: &Jobs,
+    uri: &Uri,
+    (who, what, name): (&Principal, &str, &str),
+    outcome: Result<JobView, JobError>,
+) -> Result<Response, Problem> {
+    note(who, what, name, &outcome);
+    Ok(answer(jobs, uri, StatusCode::OK, &dkron::job(&outcome?)))
 }
 
 async fn run(
@@ -262,8 +271,7 @@ async fn toggle(
 ) -> Result<Response, Problem> {
     let jobs = jobs(&api)?;
     let toggled = jobs.toggle(&name, None, &who.name).await?;
-    note(&who, "toggle", &name, &toggled);
-    Ok(answer(jobs, &uri, StatusCode::OK, &dkron::job(&toggled?)))
+    changed(jobs, &uri, (&who, "toggle", &name), toggled)
 }
 
 /// A run with its output.
@@ -330,9 +338,7 @@ async fn forget(
     NameAt(name): NameAt,
 ) -> Result<Response, Problem> {
     let jobs = jobs(&api)?;
-    let forgotten = jobs.forget(&name).await?;
-    note(&who, "forget", &name, &forgotten);
-    Ok(answer(jobs, &uri, StatusCode::OK, &dkron::job(&forgotten?)))
+    changed(jobs, &uri, (&who, "forget", &name), jobs.forget(&name).await?)
 }
 
 async fn busy(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {

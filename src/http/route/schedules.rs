@@ -1,21 +1,23 @@
 //! Schedules.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::Response;
 use axum::Json as Answer;
 use serde::Deserialize;
 use turnwheel_engine::schedule::{CatchUp, Overlap, Schedule};
 use turnwheel_engine::{Payload, Time};
 use utoipa::IntoParams;
 
-use super::plans::page;
+use super::plans::{page, scoped};
+use super::start::started;
 use crate::api::{
     Backfill, BackfillDone, CatchUpSpec, OverlapSpec, ScheduleInfo, SchedulePage, SchedulePause,
     ScheduleSpec, ScheduleTimes, Started, TimingSpec,
 };
-use crate::http::body::{Json, NameAt, Query, Who};
+use crate::http::body::{Json, Key, NameAt, Query, Who};
 use crate::http::code::Code;
 use crate::http::cursor::{self, List};
 use crate::http::limits::PAGE_MAX;
@@ -152,19 +154,43 @@ pub(in crate::http) async fn unpause(
 /// Launches now, regardless of the overlap policy
 #[utoipa::path(
     post, path = "/schedules/{name}/trigger", tag = "schedules", operation_id = "triggerSchedule",
-    params(("name" = String, Path, description = "The name of the schedule")),
-    responses((status = 201, description = "The plan is durable", body = Started)),
+    params(
+        ("name" = String, Path, description = "The name of the schedule"),
+        ("Idempotency-Key" = Option<String>, Header,
+            description = "A second request with the same key answers the plan of the first one"),
+    ),
+    responses(
+        (status = 201, description = "The plan is durable", body = Started),
+        (status = 200, description = "It was there already", body = Started),
+    ),
 )]
 pub(in crate::http) async fn trigger(
     State(api): State<Api>,
     Who(who): Who,
+    Key(key): Key,
     NameAt(name): NameAt,
-) -> Result<(StatusCode, Answer<Started>), Problem> {
+) -> Result<Response, Problem> {
     api.takes_work()?;
-    let launched = api.world().schedules().trigger_now(&name, &who.name).await?;
+    let schedules = api.world().schedules();
+    let launched = match &key {
+        // A key is of one principal and one schedule.
+        Some(key) => {
+            let before = Time::from(SystemTime::now());
+            let key = scoped(&who, &format!("{name}/{key}"));
+            let launched = schedules.trigger_once(&name, &who.name, &key).await?;
+            match launched {
+                Ok(plan) => {
+                    let created = api.world().plan(plan).view().await?.created.at;
+                    Ok((plan, created < before))
+                }
+                Err(error) => Err(error),
+            }
+        }
+        None => schedules.trigger_now(&name, &who.name).await?.map(|plan| (plan, false)),
+    };
     note(&who, "trigger", &name, &launched);
-    let started = Started { id: launched?.to_string(), is_repeated: false };
-    Ok((StatusCode::CREATED, Answer(started)))
+    let (plan, is_repeated) = launched?;
+    Ok(started(plan, is_repeated, 2))
 }
 
 /// Launches the times in a range

@@ -110,10 +110,11 @@ pub(super) async fn finish(
     trace::audit(who, "start", what, &outcome);
     let plan = begun?;
     let is_repeated = plan.id() != id;
-    Ok(answer(plan.id(), is_repeated, depth))
+    Ok(started(plan.id(), is_repeated, depth))
 }
 
-fn answer(plan: PlanId, is_repeated: bool, depth: usize) -> Response {
+/// The answer to a start.
+pub(super) fn started(plan: PlanId, is_repeated: bool, depth: usize) -> Response {
     let status = if is_repeated { StatusCode::OK } else { StatusCode::CREATED };
     let mut headers = HeaderMap::new();
     // Relative to the request, so that it is right wherever the API is mounted.
