@@ -120,7 +120,11 @@ impl<E: Entity> EntityRef<E> {
                 let message = envelope.open().message;
                 Ask::refused(match refusal {
                     Refusal::Refused(_) => AskError::Refused(TellError { kind, message }),
-                    Refusal::Failed(failure) => AskError::Unanswered(failure),
+                    Refusal::Failed(failure) => {
+                        // If its drop panics on return, the language drops no return value.
+                        drop(message);
+                        AskError::Unanswered(failure)
+                    }
                     Refusal::NotOwner(owner) => AskError::NotOwner { owner, message },
                 })
             }

@@ -2,11 +2,15 @@
 
 use std::convert::Infallible;
 use std::error::Error;
+use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::task::{Context as PollContext, Poll};
+use std::time::Duration;
 
 use futures_core::Stream;
 use turnwheel_actors::entity::EntityContext;
@@ -296,4 +300,66 @@ fn lost_messages_and_the_hook_that_is_told_of_them_may_panic() -> Outcome {
     assert_eq!(HOOKED.load(Ordering::Relaxed), 3);
     assert_eq!(system.dead_letters(), 3);
     Ok(())
+}
+
+/// An error that counts its copies.
+#[derive(Clone, Debug)]
+struct Counted(Arc<()>);
+
+impl fmt::Display for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no activation; there are {} copies", Arc::strong_count(&self.0))
+    }
+}
+
+impl Error for Counted {}
+
+static COUNTED: LazyLock<Arc<()>> = LazyLock::new(Arc::default);
+
+/// Its activation fails.
+struct Failing;
+
+impl Actor for Failing {
+    type Error = Counted;
+}
+
+impl Entity for Failing {
+    type Key = u64;
+    const ACTIVATION_ATTEMPTS: u32 = 1;
+
+    fn create(_: &u64) -> Self {
+        Self
+    }
+
+    async fn activate(&mut self, _: EntityContext<Self>) -> Result<(), Counted> {
+        Err(Counted(Arc::clone(&COUNTED)))
+    }
+}
+
+impl Handler<Mine> for Failing {
+    type Reply = ();
+
+    fn handle(&mut self, _: Mine, _: &mut Context<'_, Self>) {}
+}
+
+impl Handler<Ping> for Failing {
+    type Reply = ();
+
+    fn handle(&mut self, _: Ping, _: &mut Context<'_, Self>) {}
+}
+
+#[test]
+fn a_refused_call_whose_message_panics_leaves_no_failure_behind() {
+    let sim = Sim::fifo();
+    let entities = Entities::new(&System::new(&sim.group("sim")));
+    let failing = entities.get::<Failing>(1_u64);
+    let ping = failing.ask(Ping);
+    sim.run_until_idle();
+    assert!(ping.wait().is_err());
+    let refused = catch_unwind(AssertUnwindSafe(|| drop(failing.ask(Mine))));
+    assert!(refused.is_err(), "the message panics in the call");
+    drop((failing, entities));
+    sim.shutdown(Duration::from_secs(1));
+    drop(sim);
+    assert_eq!(Arc::strong_count(&COUNTED), 1);
 }

@@ -54,7 +54,7 @@ fn a_look_that_began_before_a_change_brings_nothing_back() {
     let mut agenda = looked([row(1, 10, 1), row(2, 10, 2), row(3, 10, 3)], 100);
     assert!(agenda.begin_look(200));
     let due = agenda.take_due(10, 3);
-    assert_eq!((due.len(), agenda.under_way(), agenda.next_ms()), (3, 3, None));
+    assert_eq!((due.len(), agenda.under_way.len(), agenda.next_ms()), (3, 3, None));
     agenda.done(&due[0].row.id, 1, Done::Row(row(1, 1_000, 4)));
     agenda.done(&due[1].row.id, 2, Done::Gone);
     // The third is still being delivered.

@@ -81,11 +81,6 @@ impl Agenda {
         self.entries.len()
     }
 
-    /// Number of current deliveries.
-    pub(super) fn under_way(&self) -> usize {
-        self.under_way.len()
-    }
-
     /// Time of the next work.
     pub(super) fn next_ms(&self) -> Option<u64> {
         self.by_due.first().map(|(at_ms, _)| *at_ms)

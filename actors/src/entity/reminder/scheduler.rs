@@ -114,9 +114,9 @@ impl ReminderScheduler {
         let now_ms = self.service.now_ms();
         let (due, next_ms, wants_look) = {
             let mut agenda = self.service.agenda.lock();
-            let room = UNDER_WAY_MAX.saturating_sub(agenda.under_way());
+            let room = UNDER_WAY_MAX.saturating_sub(agenda.under_way.len());
             let due = agenda.take_due(now_ms, room);
-            let is_full = agenda.under_way() >= UNDER_WAY_MAX;
+            let is_full = agenda.under_way.len() >= UNDER_WAY_MAX;
             // Reminders that wait for room are looked at when a tick has ended.
             (due, agenda.next_ms().filter(|_| !is_full), agenda.wants_look(now_ms))
         };

@@ -257,7 +257,7 @@ impl Service {
     pub(crate) fn stats(&self) -> ReminderStats {
         let (loaded, under_way) = {
             let agenda = self.agenda.lock();
-            (agenda.len(), agenda.under_way())
+            (agenda.len(), agenda.under_way.len())
         };
         ReminderStats { loaded, under_way, ..*self.stats.lock() }
     }
