@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::chart::Chart;
 use crate::definition::Definition;
-use crate::limits::VERSIONS_MAX;
 
 /// A journey as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,8 +58,6 @@ impl Kept {
         let version = newest.map_or(1, |newest| newest.version + 1);
         let (text, by) = (text.to_owned(), by.to_owned());
         self.versions.push(Version { version, at, by, text });
-        let surplus = self.versions.len().saturating_sub(VERSIONS_MAX);
-        self.versions.drain(..surplus);
         self.is_removed = false;
         true
     }

@@ -24,6 +24,7 @@ use crate::error::JourneyError;
 use crate::limits::{AGAIN, CONFLICTS_MAX};
 use crate::outbox::{Message, Unsent};
 use crate::row::Row;
+use crate::store::read_all;
 use crate::view::{time, to_ms};
 use crate::walk::Turn;
 
@@ -70,6 +71,8 @@ pub(crate) struct Line {
     /// Whether a message is being sent: one at a time for each user.
     sending: bool,
     conflicts: u32,
+    /// Whether the definitions were read again for this row.
+    is_refreshed: bool,
 }
 
 impl fmt::Debug for Desk {
@@ -138,6 +141,12 @@ impl Desk {
     fn decide(&mut self, key: String, row: Row, version: u64, cx: &mut Context<'_, Self>) {
         let (now, catalogue) = (self.now(), Arc::clone(&self.catalogue.read()));
         let Some(line) = self.lines.get_mut(&key) else { return };
+        let is_unknown =
+            row.passes.iter().any(|pass| catalogue.chart(pass.journey, pass.version).is_none());
+        if is_unknown && !std::mem::replace(&mut line.is_refreshed, true) {
+            return self.refresh(key, row, version, cx);
+        }
+        line.is_refreshed = false;
         let mut changed = row.clone();
         let mut is_changed = false;
         for request in &mut line.requests {
@@ -167,6 +176,19 @@ impl Desk {
                 desk.done(key, (changed, version), decided, cx);
             }
             Err(error) => desk.not_written(key, decided, &error, cx),
+        });
+    }
+
+    /// Another node has stored a version that is not known here.
+    fn refresh(&mut self, key: String, row: Row, version: u64, cx: &mut Context<'_, Self>) {
+        let states = self.states.clone();
+        let read = async move { read_all(&states).await };
+        cx.await_interleaved(read, move |desk: &mut Self, cx, read| match read {
+            Ok(catalogue) => {
+                *desk.catalogue.write() = Arc::new(catalogue);
+                desk.decide(key, row, version, cx);
+            }
+            Err(error) => desk.fail(key, &error.to_string(), cx),
         });
     }
 

@@ -18,14 +18,12 @@ use crate::definition::Definition;
 use crate::desk::{Desk, Request, Shared, USER};
 use crate::error::JourneyError;
 use crate::event::{size, user_key, Event};
-use crate::limits::{ATTRIBUTES_BYTES_MAX, CONFLICTS_MAX, LIST_PAGE};
+use crate::limits::{ATTRIBUTES_BYTES_MAX, CONFLICTS_MAX, VERSIONS_MAX};
 use crate::row::{Row, Why};
+use crate::store::{read_all, JOURNEY};
 use crate::view::{self, Taken, UserView};
 use crate::walk::Turn;
 use crate::watch::{Armed, Watch};
-
-/// Name of the states of definitions.
-const JOURNEY: &str = "turnwheel.journey";
 
 /// Requests and news that are on their way at once, at most, for each desk.
 const MAILBOX: u64 = 1 << 18;
@@ -315,6 +313,10 @@ impl Journeys {
                 self.replace(fresh);
                 return self.get(&name);
             }
+            if kept.versions.len() > VERSIONS_MAX {
+                let problem = format!("«{name}» has {VERSIONS_MAX} versions: give it a new name");
+                return Err(JourneyError::Invalid { what: "journey", problem });
+            }
             if self.save(&name, kept, stored, fresh).await? {
                 return self.get(&name);
             }
@@ -463,27 +465,6 @@ fn shown(catalogue: &Catalogue, name: &str) -> Result<JourneyView, JourneyError>
         by: newest.by.clone(),
         text: newest.text.clone(),
     })
-}
-
-/// Reads all definitions.
-async fn read_all(states: &TimedStates) -> Result<Catalogue, JourneyError> {
-    let (mut catalogue, mut after) = (Catalogue::default(), String::new());
-    loop {
-        let rows = states.list(JOURNEY, StateScan::After(after), LIST_PAGE).await;
-        let rows = rows.map_err(JourneyError::failed)?;
-        let Some(last) = rows.last() else { return Ok(catalogue) };
-        after = last.key.clone();
-        for row in rows {
-            let kept: Result<Kept, _> =
-                serde_json::from_slice(row.record.bytes.as_deref().unwrap_or_default());
-            match kept {
-                Ok(kept) => catalogue.set(&row.key, kept, row.record.version),
-                Err(problem) => {
-                    tracing::error!(journey = row.key, %problem, "a journey is unreadable");
-                }
-            }
-        }
-    }
 }
 
 /// For tests and measurements: bytes of the rows of users, of the first of them in order of key.

@@ -18,6 +18,7 @@ mod ours;
 mod outbox;
 mod quiet;
 mod row;
+mod store;
 mod view;
 mod walk;
 mod watch;

@@ -26,9 +26,8 @@ pub const BODY_BYTES_MAX: usize = 16 << 10;
 /// Elements of a definition: their numbers are in the history of each pass.
 pub const ELEMENTS_MAX: usize = 4_096;
 
-/// Versions that are kept of a definition: the oldest go when there are more, and passes on them
-/// move to the newest.
-pub const VERSIONS_MAX: usize = 32;
+/// Versions of a definition. All are kept, as users may be under way on each of them.
+pub const VERSIONS_MAX: usize = 256;
 
 /// Passes that a user has under way at once.
 pub const PASSES_MAX: usize = 64;

@@ -43,6 +43,17 @@ fn steps_of_one_user_are_served_by_different_nodes() {
 }
 
 #[test]
+fn node_reads_a_definition_that_another_node_has_stored() {
+    let stage = Stage::new();
+    let other = stage.second(true);
+    stage.put(&super::common::ancestor().to_string());
+    stage.say("u", "开始");
+    let event = stage.event("u", KEYWORD, serde_json::json!({ "text": "2" }));
+    let taken = stage.wait(other.event(event)).expect("it is taken");
+    assert_eq!(paths(&taken), ["4 19 20 21 22"]);
+}
+
+#[test]
 fn default_line_is_taken_without_an_answer() {
     let stage = Stage::walk_through();
     stage.say("u", "开始");
