@@ -10,6 +10,7 @@
 //! * [`engine`]: durable workflows.
 //! * [`flow`]: flows in the Serverless Workflow DSL, for a world of the engine.
 //! * [`jobs`]: distributed cron.
+//! * [`journeys`]: event-triggered flows, one for each user.
 //! * `http` (feature `server`): a world over HTTP, as a router for any application.
 //! * `incident` (feature `server` or `cli`): records of processes that did not end in order.
 //! * `io` (feature `io`): input and output of flows, on this host.
@@ -46,6 +47,7 @@ pub use turnwheel_channel as channel;
 pub use turnwheel_engine as engine;
 pub use turnwheel_flow as flow;
 pub use turnwheel_jobs as jobs;
+pub use turnwheel_journeys as journeys;
 pub use turnwheel_runtime as runtime;
 pub use turnwheel_sqlite as sqlite;
 

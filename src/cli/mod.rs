@@ -21,6 +21,7 @@ mod flow;
 mod hidden;
 mod interrupt;
 mod job;
+mod journey;
 mod list;
 mod logs;
 mod many;
@@ -127,6 +128,7 @@ enum Verb {
     Event(event::Arguments),
     Schedule(schedule::Arguments),
     Job(job::Arguments),
+    Journey(journey::Arguments),
     Node(node::Arguments),
     Backup(backup::Backup),
     Restore(backup::Restore),
@@ -213,6 +215,7 @@ fn act(flags: &Flags, verb: &Verb) -> Result<(), Exit> {
         Verb::Event(arguments) => event::run(&settings, arguments),
         Verb::Schedule(arguments) => schedule::run(&settings, arguments),
         Verb::Job(arguments) => job::run(&settings, arguments),
+        Verb::Journey(arguments) => journey::run(&settings, arguments),
         Verb::Node(arguments) => node::run(&settings, arguments),
         Verb::Backup(arguments) => backup::backup(&settings, arguments),
         Verb::Restore(arguments) => backup::restore(&settings, arguments),

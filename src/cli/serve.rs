@@ -14,7 +14,6 @@ use turnwheel::work::{WithWorkers, Workers};
 
 use super::descriptors;
 use super::exit::Exit;
-use super::job;
 use super::node;
 use super::notify::Supervisor;
 use super::outside::host_io;
@@ -23,6 +22,7 @@ use super::settings::{self, Origin, Settings};
 use super::signals;
 use super::span;
 use super::traces;
+use super::{job, journey};
 
 /// Text after the options in `turnwheel help serve`.
 const AFTER_HELP: &str = "\
@@ -237,7 +237,8 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     workers.attach(&world);
     // Each node would launch all of them.
     let (jobs, group) = job::open(settings, &world, &executors, shared.is_some())?;
-    let options = options.workers(&workers).jobs(&jobs);
+    let (journeys, journeys_group) = journey::open(&world, settings, false)?;
+    let options = options.workers(&workers).jobs(&jobs).journeys(&journeys);
     runtime.block_on(note(&world));
     // As long as it serves.
     let _life_cycle = match Flows::new(&world) {
@@ -247,9 +248,11 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     let announced = node::Announced { store: &store, settings };
     let outcome = runtime.block_on(serve(&world, announced, options, listen));
     jobs.end();
+    journeys.end();
     let shut = world.shutdown_within(settings.length("serve.stop-within"));
     let shut = shut.and_then(|()| shared.map_or(Ok(()), |shared| shared.close()));
     let _jobs_ended = group.shutdown();
+    let _journeys_ended = journeys_group.shutdown();
     // Results of commands do not count now; they must not run beside the next attempt.
     let have_ended = io.end(COMMANDS);
     traces::end(exporter);

@@ -58,6 +58,8 @@ codes! {
     JobState = "job-state", CONFLICT, "The job is not in a state for this";
     JobUnknown = "job-unknown", NOT_FOUND, "There is no such job or launch";
     JobsPaused = "jobs-paused", SERVICE_UNAVAILABLE, "Changes of jobs are paused";
+    JourneyInvalid = "journey-invalid", UNPROCESSABLE_ENTITY, "The journey or its request cannot be as it is described";
+    JourneyUnknown = "journey-unknown", NOT_FOUND, "There is no such journey";
     KeyReused = "key-reused", UNPROCESSABLE_ENTITY, "The idempotency key was used for another request";
     LeaseLost = "lease-lost", CONFLICT, "The task is not this worker's any more";
     LetterUnknown = "letter-unknown", NOT_FOUND, "There is no such dead letter";
@@ -82,4 +84,5 @@ codes! {
     StoreLost = "store-lost", SERVICE_UNAVAILABLE, "Another server has taken over the store";
     TooManyRequests = "too-many-requests", TOO_MANY_REQUESTS, "Too many requests";
     Unauthorized = "unauthorized", UNAUTHORIZED, "Who is asking is not known";
+    UserChanged = "user-changed", CONFLICT, "The attributes of the user were changed since they were read";
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use turnwheel_actors::Entities;
 use turnwheel_jobs::Jobs;
+use turnwheel_journeys::Journeys;
 use turnwheel_runtime::Group;
 
 use super::access::Access;
@@ -30,6 +31,7 @@ pub struct Options {
     pub(super) probe_within: Duration,
     pub(super) workers: Option<Workers>,
     pub(super) jobs: Option<Jobs>,
+    pub(super) journeys: Option<Journeys>,
     pub(super) groups: Vec<Group>,
     pub(super) entities: Vec<Entities>,
     /// Whether the server speaks TLS; it says so itself.
@@ -48,6 +50,7 @@ impl Options {
             probe_within: PROBE_WITHIN,
             workers: None,
             jobs: None,
+            journeys: None,
             groups: Vec::new(),
             entities: Vec::new(),
             is_tls: false,
@@ -83,6 +86,12 @@ impl Options {
     /// Serves these jobs at `api/v1/jobs`, and at `v1` for clients of Dkron.
     pub fn jobs(mut self, jobs: &Jobs) -> Self {
         self.jobs = Some(jobs.clone());
+        self
+    }
+
+    /// Serves these journeys at `api/v1/journeys`, their users, and the intake of their events.
+    pub fn journeys(mut self, journeys: &Journeys) -> Self {
+        self.journeys = Some(journeys.clone());
         self
     }
 

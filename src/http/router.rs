@@ -15,8 +15,9 @@ use utoipa_axum::routes;
 use super::code::Code;
 use super::problem::Problem;
 use super::route::{
-    actions, again, bulk, callbacks, cloudevents, dkron, events, flows, history, jobs, letters,
-    live, orders, pictures, plans, runtime, schedules, session, start, steps, system, work, world,
+    actions, again, bulk, callbacks, cloudevents, dkron, events, flows, history, jobs, journeys,
+    letters, live, orders, pictures, plans, runtime, schedules, session, start, steps, system,
+    work, world,
 };
 use super::state::Api;
 use super::{access, trace};
@@ -160,6 +161,7 @@ pub(super) fn router(api: Api) -> Router {
     let guarded = guarded
         .route("/api/v1/openapi.json", get(describe))
         .merge(jobs::routes())
+        .merge(journeys::routes())
         .merge(dkron::routes())
         .fallback(nothing)
         .method_not_allowed_fallback(wrong_method)

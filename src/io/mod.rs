@@ -10,6 +10,7 @@
 //! | `container` | containers, by the command line of an engine |
 //! | `process` | commands, each in a group that is ended together; `guard` ends it after this process |
 //! | `job` | executors of jobs: commands and requests |
+//! | `journey` | channels of journeys |
 //! | `file` | files, regular ones only; `scarce` waits for free descriptors |
 //! | `sink` | where events of flows are delivered to, and their signature |
 //! | `secrets` | secrets, from the environment or a folder |
@@ -25,6 +26,7 @@ mod file;
 mod guard;
 mod http;
 mod job;
+mod journey;
 mod network;
 mod options;
 #[cfg(unix)]

@@ -39,6 +39,10 @@ fn yaml(block: &Block, name: Option<&str>, place: &mut Place) -> Result<(), Stri
     if has("groups:") {
         return alerts(text, place);
     }
+    if has("journey:") {
+        let read = turnwheel::journeys::Definition::read(text, name.unwrap_or("block"));
+        return read.map(drop).map_err(|problems| problems.to_string());
+    }
     let whole = if has("document:") {
         text.clone()
     } else if has("- ") {

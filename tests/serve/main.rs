@@ -13,6 +13,7 @@ mod job_notices;
 mod job_outputs;
 mod job_requests;
 mod jobs;
+mod journeys;
 mod remote;
 mod restart;
 mod sinks;

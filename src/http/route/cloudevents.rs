@@ -78,7 +78,8 @@ fn wrong(detail: impl Into<String>) -> Problem {
     Problem::new(Code::EventInvalid, detail)
 }
 
-fn read(headers: &HeaderMap, body: &[u8]) -> Result<Vec<CloudEvent>, Problem> {
+/// The events of a body, whatever their mode.
+pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<Vec<CloudEvent>, Problem> {
     let event =
         |value: Value| CloudEvent::from_value(value).map_err(|error| wrong(error.to_string()));
     match content_type(headers).as_str() {

@@ -11,6 +11,7 @@ pub(super) mod flows;
 pub(super) mod history;
 pub(super) mod job_live;
 pub(super) mod jobs;
+pub(super) mod journeys;
 pub(super) mod letters;
 pub(super) mod live;
 pub(super) mod orders;
