@@ -13,7 +13,6 @@ mod job_notices;
 mod job_outputs;
 mod job_requests;
 mod jobs;
-mod journeys;
 mod remote;
 mod restart;
 mod sinks;
