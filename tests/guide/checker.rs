@@ -60,6 +60,8 @@ fn flows_that_are_wrong_are_told() {
     wrong("yaml", "# broken.yaml\n- a:\n    set: { b: 1 }", 6, "nothing is wrong");
     right("yaml", "# broken.yaml\n- a:\n    sett: { b: 1 }");
     right("yaml", "- a:\n    set: { b: 1 }");
+    right("yaml", "# jobs.yaml\n- name: a\n  schedule: '@daily'");
+    wrong("yaml", "# jobs.yaml\n- name: a\n  shedule: '@daily'", 6, "shedule");
     right("yaml", "use:\n  secrets: [a]");
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 use turnwheel::flow;
+use turnwheel::jobs::JobSpec;
 
 use crate::blocks::{Block, Fault};
 use crate::cargo;
@@ -32,7 +33,7 @@ pub(crate) fn check(block: &Block, place: &mut Place) -> Vec<Fault> {
     checked.err().map(|text| Fault::new(block.line, text)).into_iter().collect()
 }
 
-/// A flow, a part of one, or rules for alerts.
+/// A flow, a part of one, jobs, or rules for alerts.
 fn yaml(block: &Block, name: Option<&str>, place: &mut Place) -> Result<(), String> {
     let text = &block.text;
     let has = |key: &str| text.lines().any(|line| line.starts_with(key));
@@ -42,6 +43,9 @@ fn yaml(block: &Block, name: Option<&str>, place: &mut Place) -> Result<(), Stri
     if has("journey:") {
         let read = turnwheel::journeys::Definition::read(text, name.unwrap_or("block"));
         return read.map(drop).map_err(|problems| problems.to_string());
+    }
+    if name.is_some_and(|name| name.starts_with("jobs")) {
+        return jobs(text);
     }
     let whole = if has("document:") {
         text.clone()
@@ -60,6 +64,18 @@ fn yaml(block: &Block, name: Option<&str>, place: &mut Place) -> Result<(), Stri
         Err(_) if is_broken => Ok(()),
         Err(problems) => Err(problems.to_string()),
     }
+}
+
+/// A file of jobs.
+fn jobs(text: &str) -> Result<(), String> {
+    let documents = flow::documents(text, "jobs.yaml").map_err(|error| error.to_string())?;
+    for document in documents {
+        let list = document.as_array().cloned().unwrap_or(vec![document]);
+        for job in list {
+            serde_json::from_value::<JobSpec>(job).map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(())
 }
 
 /// Rules name figures: the server must have them.
