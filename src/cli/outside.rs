@@ -33,6 +33,7 @@ pub(crate) fn host_io(settings: &Settings) -> HostIo {
     options.command_grace = settings.length("io.command-grace");
     options.output_max = settings.bytes("io.output-max").min(options.output_max);
     options.syslog = PathBuf::from(settings.get("jobs.syslog").0);
+    options.plugins = settings.text("jobs.plugins").map(PathBuf::from);
     options.mail = mail(settings);
     options.kept_secrets = KeptSecrets::new(hidden::of_flows());
     HostIo::new(options)

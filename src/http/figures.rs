@@ -13,6 +13,9 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use turnwheel_engine::{Counts, Stats, World};
+use turnwheel_jobs::JobView;
+
+use super::job_figures;
 
 /// Upper limits of the buckets for the time of a request, in seconds: from reads in memory to waits
 /// for the end of a plan.
@@ -52,6 +55,7 @@ pub(super) struct Figures {
 pub(super) struct Seen {
     pub(super) stats: Stats,
     pub(super) counts: Counts,
+    pub(super) jobs: Vec<JobView>,
 }
 
 /// A request that is not answered.
@@ -251,6 +255,6 @@ impl Seen {
             let plans = i64::try_from(group.plans).unwrap_or(i64::MAX);
             ConstGauge::new(plans).encode(metric.encode_family(&labels)?)?;
         }
-        Ok(())
+        job_figures::encode(&self.jobs, encoder)
     }
 }

@@ -113,6 +113,9 @@ pub const LIVE_PLANS_MAX: usize = 100;
 /// Interval of comments in a stream of live events, so that no proxy cuts it.
 pub const LIVE_SIGN: Duration = Duration::from_secs(15);
 
+/// Jobs whose figures are told, the first ones by name: each is some lines.
+pub const JOB_FIGURES_MAX: usize = 2_000;
+
 /// Interval of looks at a run whose output is followed: its end may come without a word.
 pub const OUTPUT_LOOK: Duration = Duration::from_millis(250);
 

@@ -26,6 +26,7 @@ mod code;
 mod cursor;
 mod figures;
 mod health;
+mod job_figures;
 pub mod limits;
 mod options;
 mod picture;

@@ -50,6 +50,8 @@ pub struct IoOptions {
     pub command_grace: Duration,
     /// The most that a command may write to each of its outputs, in bytes.
     pub output_max: usize,
+    /// A folder of plugins: programs that do the work of jobs.
+    pub plugins: Option<PathBuf>,
     /// The socket of the local syslog, for outputs of jobs.
     pub syslog: PathBuf,
     /// The server of mail, for notifications of jobs.
@@ -76,6 +78,7 @@ impl Default for IoOptions {
             command_timeout: Duration::from_secs(3_600),
             command_grace: Duration::from_secs(5),
             output_max: PROCESS_OUTPUT_MAX,
+            plugins: None,
             syslog: PathBuf::from("/dev/log"),
             mail: None,
         }

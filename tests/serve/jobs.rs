@@ -221,3 +221,59 @@ fn a_backup_of_dkron_is_restored_and_imported() {
     assert!(answer.text.contains("leaf") && answer.text.contains("gone"), "{}", answer.text);
     server.stopped();
 }
+
+#[test]
+fn a_hundred_jobs_of_all_kinds_come_from_a_server_of_dkron() {
+    let (old, new) = (Place::new(), Place::new());
+    let server = old.serve(&["--allow-shell"]);
+    let schedules = ["@daily", "0 */5 * * * *", "@every 1h", "@manually", "0 0 ~ * * *"];
+    let mut backup = Vec::new();
+    for number in 0..100 {
+        let mut more = json!({
+            "schedule": schedules[number % 5], "retries": number % 3,
+            "concurrency": if number % 2 == 0 { "allow" } else { "forbid" },
+            "metadata": {"number": number.to_string()}, "ephemeral": number == 7,
+            "timezone": if number % 4 == 0 { "Europe/Madrid" } else { "" },
+            "processors": if number % 10 == 0 { json!({"files": {"forward": "true"}}) } else { json!({}) },
+        });
+        if number % 10 == 3 {
+            more["parent_job"] = json!(format!("job_{}", number + 1));
+        }
+        if number % 10 == 5 {
+            more["executor"] = json!("http");
+            more["executor_config"] = json!({"method": "GET", "url": "http://127.0.0.1:9/"});
+        }
+        backup.push(dkron(&format!("job_{number}"), &more));
+    }
+    let report = server.post("/v1/restore", &json!(backup)).ok();
+    let restored = report.as_array().expect("a list").iter().filter_map(Value::as_str);
+    assert_eq!(restored.filter(|line| line.starts_with("success create")).count(), 100, "{report}");
+    let both = new.serve(&["--allow-shell"]);
+    let said = new.ok(&["job", "import", "--from", "dkron", &server.url]);
+    let made = said.lines().filter(|line| line.starts_with("success create job_"));
+    assert_eq!(made.count(), 100, "{said}");
+    let list = both.get("/v1/jobs?_start=0&_end=5");
+    assert_eq!(
+        (list.header("x-total-count"), list.ok().as_array().map(Vec::len)),
+        ("100", Some(5))
+    );
+    for name in ["job_3", "job_5", "job_20", "job_24"] {
+        let fields = ["schedule", "parent_job", "executor", "processors", "timezone", "next"];
+        let (was, is) = (
+            server.get(&format!("/v1/jobs/{name}")).ok(),
+            both.get(&format!("/v1/jobs/{name}")).ok(),
+        );
+        fields.iter().for_each(|field| assert_eq!(was[field], is[field], "{name}: {field}"));
+    }
+    both.post("/v1/jobs/job_3/run", &json!({})).ok();
+    over(&both, "job_3");
+    assert_eq!(both.figure("turnwheel_job_runs_succeeded_total{job=\"job_3\"}"), 1);
+    server.stopped();
+    both.stopped();
+    let refused = new.run(&["job", "import", "--from", "dkron", "http://127.0.0.1:9"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).contains("http://127.0.0.1:9/v1/jobs"),
+        "{refused:?}"
+    );
+}

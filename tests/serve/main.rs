@@ -11,6 +11,7 @@ mod job_files;
 mod job_live;
 mod job_notices;
 mod job_outputs;
+mod job_plugins;
 mod job_requests;
 mod jobs;
 mod remote;

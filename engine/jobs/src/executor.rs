@@ -120,6 +120,15 @@ pub trait Executor: Send + Sync + fmt::Debug + 'static {
     /// The settings cannot work: which one, what is wrong, and what to do.
     fn check(&self, config: &Settings) -> Result<(), String>;
 
+    /// Looks whether it can work, in seconds at most. Answers what it is, for people.
+    ///
+    /// # Errors
+    ///
+    /// It cannot: why.
+    fn health(&self) -> Result<String, String> {
+        Ok("built in".to_owned())
+    }
+
     /// Does an attempt, or asks about one that goes on.
     fn execute(&self, work: &Work, call: &Call<'_>) -> Verdict;
 }

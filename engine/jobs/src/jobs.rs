@@ -191,6 +191,11 @@ impl Jobs {
         Ok(Self { task, store, world, zone, node, executors, is_at_rest })
     }
 
+    /// What this node has for jobs.
+    pub fn executors(&self) -> &Executors {
+        &self.executors
+    }
+
     /// The node that runs the jobs.
     pub fn node(&self) -> &Node {
         &self.node

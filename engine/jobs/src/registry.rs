@@ -86,6 +86,23 @@ impl Executors {
         self
     }
 
+    /// Looks whether each executor can work, all at once: its name, and what it says. Blocks for
+    /// seconds at most.
+    pub fn health(&self) -> Vec<(String, Result<String, String>)> {
+        std::thread::scope(|scope| {
+            let looks: Vec<_> = self
+                .executors
+                .iter()
+                .map(|(name, executor)| (name.clone(), scope.spawn(|| executor.health())))
+                .collect();
+            let ended = looks.into_iter().map(|(name, look)| {
+                let said = look.join().unwrap_or_else(|_| Err("its code has panicked".to_owned()));
+                (name, said)
+            });
+            ended.collect()
+        })
+    }
+
     pub(crate) fn places(&self) -> u32 {
         self.runs_max
     }

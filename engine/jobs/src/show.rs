@@ -4,6 +4,7 @@ use serde_json::{json, Value};
 use turnwheel_engine::Time;
 
 use crate::launch::{Cause, Launch, Run, RunState};
+use crate::registry::Executors;
 use crate::view::JobView;
 
 fn text(time: Option<Time>) -> Value {
@@ -31,6 +32,15 @@ pub fn job(view: &JobView) -> Value {
         "last": view.last.as_ref().map(launch),
         "dependants": view.dependants,
     })
+}
+
+/// The executors of a node, each looked at now: blocks for seconds at most.
+pub fn executors(executors: &Executors) -> Value {
+    let looked = executors.health().into_iter().map(|(name, said)| {
+        let is_ready = said.is_ok();
+        json!({"name": name, "is_ready": is_ready, "detail": said.unwrap_or_else(|why| why)})
+    });
+    json!({ "executors": looked.collect::<Vec<_>>() })
 }
 
 /// A launch with its runs.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, IsTerminal as _, Read as _};
+use std::time::Duration;
 
 use serde_json::{json, Value};
 use turnwheel::flow::documents;
@@ -10,6 +11,35 @@ use turnwheel::jobs::{show, JobSpec, Jobs};
 use super::{all, ask, done, path, Remote, Settings};
 use crate::cli::exit::Exit;
 use crate::cli::paint::{one_line, print, Paint};
+
+/// Bytes of the answer of a server of Dkron.
+const ANSWER_MAX: u64 = 256 * 1_024 * 1_024;
+
+/// Time limit of that answer.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// The jobs of a server of Dkron.
+fn of_server(address: &str) -> Result<Value, Exit> {
+    let address = address.trim_end_matches('/');
+    let address = match address.ends_with("/v1") || address.ends_with("/jobs") {
+        true => address.trim_end_matches("/jobs").to_owned(),
+        false => format!("{address}/v1"),
+    };
+    let told = |error: ureq::Error| Exit::failed(format!("{address}/jobs: {error}"));
+    let config = ureq::Agent::config_builder().timeout_global(Some(ANSWER));
+    let agent: ureq::Agent = config.build().into();
+    let mut answer = agent.get(format!("{address}/jobs")).call().map_err(told)?;
+    let text = answer.body_mut().with_config().limit(ANSWER_MAX).read_to_string().map_err(told)?;
+    serde_json::from_str(&text).map_err(|error| Exit::failed(format!("{address}/jobs: {error}")))
+}
+
+/// A backup of Dkron: a file, or the address of a server.
+pub(super) fn read_backup(source: &str) -> Result<Value, Exit> {
+    match source.starts_with("http://") || source.starts_with("https://") {
+        true => of_server(source),
+        false => read_one(source),
+    }
+}
 
 /// Reads a file in JSON or YAML, or standard input: its documents.
 pub(super) fn read(file: &str) -> Result<Vec<Value>, Exit> {

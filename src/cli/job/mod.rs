@@ -120,6 +120,9 @@ enum What {
         /// The job.
         name: String,
     },
+    /// Look at the executors of the node, plugins included.
+    #[command(after_help = AFTER_HELP)]
+    Executors,
     /// Print all jobs as a JSON list, for job import.
     #[command(after_help = AFTER_HELP)]
     Export,
@@ -136,10 +139,10 @@ enum What {
         #[arg(long)]
         dry_run: bool,
     },
-    /// Make the jobs of a file: a JSON list, or a backup of Dkron.
+    /// Make the jobs of a file: a JSON list, or a backup of Dkron, or what its server has.
     #[command(after_help = AFTER_HELP)]
     Import {
-        /// The file; - for standard input.
+        /// The file; - for standard input; with --from dkron also http://dkron:8080.
         file: String,
         /// Format of the file.
         #[arg(long, default_value = "turnwheel", value_parser = ["turnwheel", "dkron"])]
@@ -258,6 +261,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
             ask(settings, here, |server| server.send("DELETE", &path, None))?;
             print(&format!("{name} is removed\n"))
         }
+        What::Executors => executors(settings),
         What::Export => {
             let jobs = all(settings)?;
             let specs: Vec<&Value> = jobs.iter().map(|job| &job["spec"]).collect();
@@ -316,9 +320,8 @@ fn store(settings: &Settings, specs: Vec<JobSpec>) -> Result<Vec<Result<Value, E
 
 fn import(settings: &Settings, file: &str, is_dkron: bool) -> Result<(), Exit> {
     let jobs: Vec<(JobSpec, Vec<String>)> = match is_dkron {
-        true => {
-            dkron::read_backup(&read_one(file)?).map_err(|e| Exit::usage(format!("{file}: {e}")))?
-        }
+        true => dkron::read_backup(&file::read_backup(file)?)
+            .map_err(|e| Exit::usage(format!("{file}: {e}")))?,
         false => {
             file::specs(&[file.to_owned()])?.into_iter().map(|spec| (spec, Vec::new())).collect()
         }
@@ -341,6 +344,21 @@ fn import(settings: &Settings, file: &str, is_dkron: bool) -> Result<(), Exit> {
         0 => Ok(()),
         failed => Err(Exit::failed(format!("{failed} of {} jobs were refused", jobs.len()))),
     }
+}
+
+fn executors(settings: &Settings) -> Result<(), Exit> {
+    let here = |jobs: &Jobs, _: &str| Ok(show::executors(jobs.executors()));
+    let answer = ask(settings, here, |server| server.send("GET", "/job-executors", None))?;
+    let paint = Paint::stdout(settings.colour());
+    let all = answer["executors"].as_array().cloned().unwrap_or_default();
+    let rows: Vec<Vec<String>> = all
+        .iter()
+        .map(|it| {
+            let state = if it["is_ready"] == true { "ready" } else { "broken" };
+            vec![text(&it["name"]), state.to_owned(), text(&it["detail"])]
+        })
+        .collect();
+    print(&table(paint, &["executor", "state", "detail"], &rows))
 }
 
 fn text(value: &Value) -> String {

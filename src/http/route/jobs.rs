@@ -55,6 +55,7 @@ pub(in crate::http) fn routes() -> Router<Api> {
     Router::new()
         .route("/api/v1/jobs", get(list))
         .route("/api/v1/jobs/{name}", get(one).put(put).delete(remove))
+        .route("/api/v1/job-executors", get(executors))
         .route("/api/v1/jobs/{name}/run", post(run))
         .route("/api/v1/jobs/{name}/toggle", post(toggle))
         .route("/api/v1/jobs/{name}/cancel", post(cancel))
@@ -67,6 +68,15 @@ pub(in crate::http) fn routes() -> Router<Api> {
 async fn list(State(api): State<Api>) -> Result<Answer<Value>, Problem> {
     let views = jobs(&api)?.list().await??;
     Ok(Answer(json!({ "jobs": views.iter().map(show::job).collect::<Vec<_>>() })))
+}
+
+/// The executors of this node, each looked at now.
+async fn executors(State(api): State<Api>) -> Result<Answer<Value>, Problem> {
+    let executors = jobs(&api)?.executors().clone();
+    let looked = tokio::task::spawn_blocking(move || show::executors(&executors)).await;
+    looked.map(Answer).map_err(|error| {
+        Problem::new(Code::Internal, format!("the executors were not looked at: {error}"))
+    })
 }
 
 async fn one(State(api): State<Api>, NameAt(name): NameAt) -> Result<Response, Problem> {

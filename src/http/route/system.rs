@@ -56,7 +56,11 @@ pub(in crate::http) async fn live() -> StatusCode {
 pub(in crate::http) async fn metrics(State(api): State<Api>) -> Result<Response, Problem> {
     let seen = async {
         let (stats, counts) = (api.world().stats().await?, api.world().counts().await?);
-        Ok::<Seen, Problem>(Seen { stats, counts })
+        let jobs = match &api.options().jobs {
+            Some(jobs) => jobs.list().await??,
+            None => Vec::new(),
+        };
+        Ok::<Seen, Problem>(Seen { stats, counts, jobs })
     };
     // Without them the other figures are still useful: especially when the store fails.
     let seen = seen.await.inspect_err(|problem| {

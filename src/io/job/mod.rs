@@ -5,6 +5,8 @@ mod collectors;
 mod notifier;
 #[cfg(unix)]
 mod outputs;
+#[cfg(unix)]
+mod plugin;
 mod requests;
 #[cfg(unix)]
 mod shell;
@@ -33,6 +35,23 @@ impl HostIo {
                 collectors::Syslog { socket: self.inner.options.syslog.clone() },
             )
             .with_processor("fluent", collectors::Fluent);
+        #[cfg(unix)]
+        let executors = self.plugins(executors);
         executors
+    }
+
+    /// Adds the plugins of the folder. A name that is taken stays with what is built in.
+    #[cfg(unix)]
+    fn plugins(&self, executors: Executors) -> Executors {
+        let folder = self.inner.options.plugins.as_deref();
+        let found = folder.map(plugin::of_folder).unwrap_or_default();
+        found.into_iter().fold(executors, |executors, (name, path)| {
+            if matches!(name.as_str(), "shell" | "http") {
+                tracing::error!(plugin = name, "there is an executor of this name: left out");
+                return executors;
+            }
+            let plugin = plugin::Plugin { io: self.clone(), name: name.clone(), path };
+            executors.with(name, plugin)
+        })
     }
 }
