@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::Path;
 
 use serde_json::{json, Value};
 
@@ -12,7 +12,7 @@ use crate::serve_common::{Place, Serve};
 /// A hello in shell.
 const HELLO: &str = r#"read -r l; echo '{"type":"hello","protocol":1,"version":"9"}'; read -r l"#;
 
-fn install(folder: &PathBuf, name: &str, text: &str) {
+fn install(folder: &Path, name: &str, text: &str) {
     let path = folder.join(name);
     fs::write(&path, text).expect("the folder is writable");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
