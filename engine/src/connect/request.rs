@@ -7,6 +7,7 @@ use crate::id::{PlanId, StepId};
 use crate::payload::Payload;
 use crate::plan::{Created, Plan, PlanResult, Record, Trace};
 use crate::run::OrderKind;
+use crate::schedule::{ScheduleAnswer, ScheduleError, ScheduleRequest};
 
 /// A request of one world to another.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -59,6 +60,10 @@ pub(crate) enum RequestKind {
         word: Word,
     },
     Ping,
+    /// For the world that serves the schedules.
+    Schedules {
+        request: Box<ScheduleRequest>,
+    },
     /// Publishes an event of CloudEvents to the listeners of that world.
     Publish {
         event: Payload,
@@ -97,6 +102,7 @@ pub(crate) enum AnswerKind {
     Plan(Result<Box<Plan>, PlanError>),
     Heard,
     Pong,
+    Schedules(Result<ScheduleAnswer, ScheduleError>),
     /// The world does not own the plan.
     Moved,
     /// Steps that got an event, and plans that began with it.
@@ -120,6 +126,7 @@ impl Request {
             RequestKind::Look { .. } => "wait",
             RequestKind::Word { .. } => "between plans",
             RequestKind::Ping => "ping",
+            RequestKind::Schedules { .. } => "schedules",
             RequestKind::Publish { .. } => "publish",
         }
     }
@@ -133,7 +140,7 @@ impl Request {
             | RequestKind::Heartbeat { plan, .. }
             | RequestKind::Look { plan, .. }
             | RequestKind::Word { plan, .. } => Some(*plan),
-            RequestKind::Ping | RequestKind::Publish { .. } => None,
+            RequestKind::Ping | RequestKind::Schedules { .. } | RequestKind::Publish { .. } => None,
         }
     }
 

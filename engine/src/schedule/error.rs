@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{PayloadError, StoreError, TriggerError};
 use crate::limits::{SCHEDULES_MAX, SCHEDULE_NAME_BYTES_MAX};
 
 /// A schedule was refused, or a request about one; nothing was changed.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ScheduleError {
     /// The pattern cannot be understood.

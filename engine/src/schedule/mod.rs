@@ -30,8 +30,10 @@
 //! | `timetable` | the task of all schedules: stores them, has one timer |
 //! | `plans` | starts its plans, and takes their ends |
 //! | `requests` | requests: [`Schedules`] |
+//! | `elsewhere` | requests at a world that does not serve schedules |
 
 mod decide;
+mod elsewhere;
 mod error;
 mod launch;
 mod plans;
@@ -44,6 +46,7 @@ mod timing;
 mod unsure;
 mod view;
 
+pub(crate) use elsewhere::{ScheduleAnswer, ScheduleRequest};
 pub use error::ScheduleError;
 pub use launch::{Launch, Occasion, Outcome};
 pub use requests::Schedules;

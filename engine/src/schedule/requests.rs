@@ -5,9 +5,11 @@ use std::fmt;
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::{Completer, Completion, Context};
 
+use super::elsewhere::ScheduleRequest;
 use super::error::ScheduleError;
 use super::launch::{number_of_key, Due, Occasion};
-use super::state::{Kept, Paused, Range};
+use super::rule::Rule;
+use super::state::{Kept, Paused, Range, Spec};
 use super::timetable::{Answer, Entry, Roster};
 use super::view::ScheduleView;
 use super::Schedule;
@@ -27,7 +29,7 @@ fn said(text: &str) -> String {
 }
 
 /// Answer to a request: comes when its consequences are durable.
-type Asked<T> = Completion<Result<T, ScheduleError>>;
+pub(super) type Asked<T> = Completion<Result<T, ScheduleError>>;
 
 /// The schedules of a world; see [`World::schedules`].
 ///
@@ -84,6 +86,10 @@ impl<'a> Schedules<'a> {
         Self { world }
     }
 
+    pub(super) fn world(&self) -> &'a World {
+        self.world
+    }
+
     /// Makes a schedule, or changes the one with its name. An unchanged schedule costs nothing, so
     /// a program may put its schedules at each start.
     ///
@@ -93,7 +99,7 @@ impl<'a> Schedules<'a> {
     /// Fails with a [`ScheduleError`] if the schedule is not complete, would never launch, or cannot be
     /// stored; or if this world does not know its action, unless it is [at rest](Opening::AtRest).
     pub fn put(&self, schedule: Schedule) -> Asked<ScheduleView> {
-        let (name, spec, rule) = match schedule.checked() {
+        let (name, spec, _) = match schedule.checked() {
             Ok(checked) => checked,
             Err(error) => return Completion::done(Err(error)),
         };
@@ -110,6 +116,16 @@ impl<'a> Schedules<'a> {
             let problem = format!("for «{}» is refused: {}", spec.action, error.message);
             return Completion::done(Err(ScheduleError::Input { name, problem }));
         }
+        let request = || ScheduleRequest::Put { name: name.clone(), spec: spec.clone() };
+        self.elsewhere(request()).unwrap_or_else(|| self.put_spec(name, spec))
+    }
+
+    /// Puts a schedule that was checked.
+    pub(super) fn put_spec(&self, name: String, spec: Spec) -> Asked<ScheduleView> {
+        let rule = match Rule::of(&spec.timing) {
+            Ok(rule) => rule,
+            Err(error) => return Completion::done(Err(error)),
+        };
         self.ask(move |roster, cx, reply| {
             let Some(now) = roster.now() else { return };
             let never = || {
@@ -143,6 +159,9 @@ impl<'a> Schedules<'a> {
     /// A schedule as it is now.
     pub fn get(&self, name: &str) -> Asked<ScheduleView> {
         let name = name.to_owned();
+        if let Some(asked) = self.elsewhere(ScheduleRequest::Get { name: name.clone() }) {
+            return asked;
+        }
         self.ask(move |roster, _, reply| {
             let found = roster.found(&name).map(|entry| ScheduleView::of(&name, entry));
             answer(reply, found);
@@ -152,6 +171,10 @@ impl<'a> Schedules<'a> {
     /// All schedules, by name, at most `limit` after `after`; begin with an empty name.
     pub fn list(&self, after: &str, limit: usize) -> Asked<Vec<ScheduleView>> {
         let after = after.to_owned();
+        let request = ScheduleRequest::List { after: after.clone(), limit: limit as u64 };
+        if let Some(asked) = self.elsewhere(request) {
+            return asked;
+        }
         self.ask(move |roster, _, reply| {
             use std::ops::Bound::{Excluded, Unbounded};
             let entries = roster.entries.range::<str, _>((Excluded(&*after), Unbounded));
@@ -165,6 +188,13 @@ impl<'a> Schedules<'a> {
     /// hand and backfills are still possible.
     pub fn pause(&self, name: &str, by: &str, why: &str) -> Asked<ScheduleView> {
         let (by, why) = (said(by), said(why));
+        let request = || {
+            let (name, by, why) = (name.to_owned(), by.clone(), why.clone());
+            ScheduleRequest::Pause { name, by, why }
+        };
+        if let Some(asked) = self.elsewhere(request()) {
+            return asked;
+        }
         self.change(name, move |entry, now| {
             entry.kept.paused.get_or_insert(Paused { at: now, by, why });
             Ok(())
@@ -174,6 +204,9 @@ impl<'a> Schedules<'a> {
     /// Launches again. Times that have passed during the pause are not made up for; queued launches
     /// continue.
     pub fn unpause(&self, name: &str) -> Asked<ScheduleView> {
+        if let Some(asked) = self.elsewhere(ScheduleRequest::Unpause { name: name.to_owned() }) {
+            return asked;
+        }
         self.change(name, |entry, now| {
             if entry.kept.paused.take().is_some() {
                 entry.kept.decided = entry.kept.decided.max(now);
@@ -185,6 +218,9 @@ impl<'a> Schedules<'a> {
     /// Removes a schedule. Its running plans continue; queued launches are dropped.
     pub fn remove(&self, name: &str) -> Asked<()> {
         let name = name.to_owned();
+        if let Some(asked) = self.elsewhere(ScheduleRequest::Remove { name: name.clone() }) {
+            return asked;
+        }
         self.ask(move |roster, cx, reply| {
             if let Err(error) = roster.found(&name) {
                 return answer(reply, Err(error));
@@ -208,8 +244,13 @@ impl<'a> Schedules<'a> {
         self.trigger(name, by, Some(number_of_key(key)))
     }
 
-    fn trigger(&self, name: &str, by: &str, number: Option<u64>) -> Asked<PlanId> {
+    /// `number` is that of the key, if there is one.
+    pub(super) fn trigger(&self, name: &str, by: &str, number: Option<u64>) -> Asked<PlanId> {
         let (name, by) = (name.to_owned(), said(by));
+        let request = ScheduleRequest::Trigger { name: name.clone(), by: by.clone(), number };
+        if let Some(asked) = self.elsewhere(request) {
+            return asked;
+        }
         self.ask(move |roster, cx, reply| {
             let (Some(now), found) = (roster.now(), roster.found(&name).map(|_| ())) else {
                 return;
@@ -246,6 +287,10 @@ impl<'a> Schedules<'a> {
     /// is under way.
     pub fn backfill(&self, name: &str, from: Time, until: Time) -> Asked<u64> {
         let name = name.to_owned();
+        let request = ScheduleRequest::Backfill { name: name.clone(), from, until };
+        if let Some(asked) = self.elsewhere(request) {
+            return asked;
+        }
         self.ask(move |roster, cx, reply| {
             let (Some(now), found) = (roster.now(), roster.found(&name).map(|_| ())) else {
                 return;
@@ -281,6 +326,10 @@ impl<'a> Schedules<'a> {
     /// [`SCHEDULE_TIMES_MAX`](crate::limits::SCHEDULE_TIMES_MAX), without jitter.
     pub fn times(&self, name: &str, after: Time, limit: usize) -> Asked<Vec<Time>> {
         let name = name.to_owned();
+        let request = ScheduleRequest::Times { name: name.clone(), after, limit: limit as u64 };
+        if let Some(asked) = self.elsewhere(request) {
+            return asked;
+        }
         self.ask(move |roster, _, reply| {
             answer(reply, roster.found(&name).map(|entry| entry.rule.preview(after, limit)));
         })
@@ -319,7 +368,7 @@ impl<'a> Schedules<'a> {
         let (reply, asked) = completion();
         let refusal = reply.clone();
         let Some(server) = self.world.shared().server_of_schedules() else {
-            let problem = "no executor of this process serves the schedules".to_owned();
+            let problem = "no executor serves the schedules now: try again".to_owned();
             answer(refusal, Err(ScheduleError::Refused(problem)));
             return asked;
         };

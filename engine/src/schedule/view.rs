@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::launch::{jitter, Launch};
 use super::rule::Rule;
 use super::state::{Counts, Paused};
@@ -14,7 +16,7 @@ use crate::store::ScheduleRow;
 use crate::time::Time;
 
 /// A schedule as it was at one moment.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ScheduleView {
     /// Its name.

@@ -7,13 +7,14 @@ use turnwheel_runtime::{Completer, Completion};
 
 use super::{Shared, World};
 use crate::connect::{Answer, AnswerKind, ConnectError, Request, RequestKind, Word};
-use crate::error::{not_taken, PlanError, TriggerError};
+use crate::error::{not_taken, unanswered, PlanError, TriggerError};
 use crate::id::PlanId;
 use crate::payload::Payload;
 use crate::run::{
     AskAgain, BeginChild, BeginElsewhere, Begun, Deliver, Follow, Heartbeat, Order, OrderKind,
     PlanActor, PlanEnded, Report, Wake,
 };
+use crate::schedule::{ScheduleError, ScheduleRequest};
 
 type Taken = Completion<Result<Answer, ConnectError>>;
 
@@ -76,8 +77,33 @@ impl Shared {
                 self.wakes().pong(reply);
                 pong.map(|()| Ok(Answer(AnswerKind::Pong)))
             }
+            RequestKind::Schedules { request } => self.take_schedules(*request),
             RequestKind::Publish { event } => self.take_event(event),
         }
+    }
+
+    /// A request about schedules, which this world serves if nothing has changed.
+    fn take_schedules(self: &Arc<Self>, request: ScheduleRequest) -> Taken {
+        if !self.serves_schedules() {
+            return answered(AnswerKind::Moved);
+        }
+        let (told, taken) = completion();
+        let world = World::of(self);
+        self.hub().spawn(async move {
+            // What is to be launched may be known only where it was asked for.
+            if let (ScheduleRequest::Put { .. }, Some(plugin)) = (&request, world.shared().plugin())
+            {
+                if let Err(error) = plugin.prepare(&world).await {
+                    tracing::warn!(%error, "a schedule may launch what is not known here");
+                }
+            }
+            let taken = world.schedules().take(request);
+            let outcome = taken.await;
+            let outcome = outcome.map_err(|failure| ScheduleError::Refused(unanswered(&failure)));
+            let _late =
+                told.complete(Ok(Answer(AnswerKind::Schedules(outcome.unwrap_or_else(Err)))));
+        });
+        taken
     }
 
     /// An event that was published in another world.

@@ -22,7 +22,7 @@ use crate::error::{BuildError, StoreError};
 use crate::id::PlanId;
 use crate::journal::Journal;
 use crate::limits::{DESK_MAX, REQUEST_AGAIN};
-use crate::store::{Slots, Store, WorldKind, Worlds};
+use crate::store::{slot_of, Slots, Store, WorldKind, Worlds};
 use crate::time::Time;
 
 /// Threads of the group that waits for the disk: the writer, one that reads meanwhile, and one that
@@ -343,14 +343,27 @@ impl Hub {
         request: Request,
         patience: Patience,
     ) -> Result<Answer, ConnectError> {
+        let what = || format!("plan {plan}");
+        self.reach_slot(from, slot_of(plan), what, request, patience).await
+    }
+
+    /// Asks the world that has a slot, whichever that is by then.
+    pub(super) async fn reach_slot(
+        &self,
+        from: u64,
+        slot: usize,
+        what: impl Fn() -> String,
+        request: Request,
+        patience: Patience,
+    ) -> Result<Answer, ConnectError> {
         let directory = self.journal.directory();
         let mut unheard = Unheard::default();
         loop {
             let changed = directory.changed();
-            let to = directory.owner(plan);
+            let to = directory.now().owner(slot);
             if to == 0 {
                 if !patience.waits {
-                    return Err(ConnectError::NoExecutor { what: format!("plan {plan}") });
+                    return Err(ConnectError::NoExecutor { what: what() });
                 }
                 let _changed = changed.await;
                 continue;
@@ -364,7 +377,7 @@ impl Hub {
                 Err(ConnectError::Gone { .. }) if patience.repeats => {}
                 outcome => return outcome,
             }
-            if directory.owner(plan) == to {
+            if directory.now().owner(slot) == to {
                 let _either = first(changed, self.group.sleep(REQUEST_AGAIN)).await;
             }
         }
@@ -439,7 +452,7 @@ async fn first(one: impl Future, other: impl Future) {
 }
 
 /// The outcome of a request, or that it did not come in time.
-async fn within<T>(
+pub(super) async fn within<T>(
     group: &Group,
     limit: Duration,
     asked: impl Future<Output = Result<T, ConnectError>>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::{Completer, Failure};
 
-use super::hub::Patience;
+use super::hub::{within, Hub, Patience};
 use super::peers::FOR_THE_END;
 use super::{Opening, Shared, Triggering, World};
 use crate::action::Action;
@@ -40,6 +40,11 @@ impl Shared {
             return Some(Arc::clone(self));
         }
         self.hub().member(self.hub().worlds().owner(SCHEDULES_SLOT))
+    }
+
+    /// Whether a world of any process serves the schedules.
+    pub(crate) fn has_server_of_schedules(&self) -> bool {
+        self.hub().worlds().owner(SCHEDULES_SLOT) != 0
     }
 
     /// Says something to a plan, wherever it is. If it could not be said, `again` says what to do.
@@ -117,6 +122,19 @@ impl Shared {
             };
             let _late = reply.complete(done);
         });
+    }
+}
+
+impl Hub {
+    /// Asks the world that serves the schedules. A request is not repeated if it may have been done.
+    pub(crate) async fn reach_schedules(
+        &self,
+        from: u64,
+        request: Request,
+    ) -> Result<Answer, ConnectError> {
+        let what = || "schedules".to_owned();
+        let asked = self.reach_slot(from, SCHEDULES_SLOT, what, request, ONCE);
+        within(&self.group, REQUEST_LIMIT, asked).await
     }
 }
 
@@ -239,9 +257,10 @@ impl World {
         if gained.is_empty() {
             return Ok(());
         }
-        let all = journal.read(|reader| reader.wakes(crate::time::Time(u64::MAX), usize::MAX));
+        let all = journal
+            .read(move |reader| reader.wakes_in(&gained, crate::time::Time(u64::MAX), usize::MAX));
         for (at, plan) in all.await.map_err(lost)?? {
-            if gained.has(crate::store::slot_of(plan)) && shared.owns(plan) {
+            if shared.owns(plan) {
                 shared.wakes().set(plan, at);
             }
         }

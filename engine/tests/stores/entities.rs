@@ -27,25 +27,25 @@ async fn check_timed(states: &TimedStates) {
         states.save("user", key, (Some(vec![byte]), due), from).await
     };
     for (key, due) in [("c", at(1)), ("a", at(3)), ("b", at(2)), ("d", None)] {
-        assert_eq!(save(key, 1, due, 0).await.unwrap(), 1, "{key}");
+        assert_eq!(save(key, 1, due, 0).await.expect("it is answered"), 1, "{key}");
     }
-    states.save("other", "x", (Some(vec![9]), at(0)), 0).await.unwrap();
+    states.save("other", "x", (Some(vec![9]), at(0)), 0).await.expect("it is answered");
     let keys = |scan: StateScan, limit: usize| async move {
-        let rows = states.list("user", scan, limit).await.unwrap();
+        let rows = states.list("user", scan, limit).await.expect("it is answered");
         rows.into_iter().map(|row| row.key).collect::<Vec<_>>()
     };
     let until = |seconds: u64| StateScan::Due(Time(seconds * 1_000_000));
     assert_eq!(keys(until(2), 10).await, ["c", "b"]);
     assert_eq!(keys(until(9), 2).await, ["c", "b"]);
     assert_eq!(keys(StateScan::After("a".into()), 2).await, ["b", "c"]);
-    let refused = save("c", 2, at(9), 7).await.unwrap_err();
+    let refused = save("c", 2, at(9), 7).await.expect_err("it is refused");
     assert!(matches!(refused, StoreError::Conflict { expected: 7, found: 1, .. }), "{refused}");
     assert_eq!(keys(until(2), 10).await, ["c", "b"], "a refused write moves no due time");
-    assert_eq!(save("c", 2, None, 1).await.unwrap(), 2);
-    assert_eq!(states.save("user", "b", (None, None), 1).await.unwrap(), 2);
+    assert_eq!(save("c", 2, None, 1).await.expect("it is answered"), 2);
+    assert_eq!(states.save("user", "b", (None, None), 1).await.expect("it is answered"), 2);
     assert_eq!(keys(until(9), 10).await, ["a"]);
     assert_eq!(keys(StateScan::After(String::new()), 10).await, ["a", "c", "d"]);
-    let row = states.list("user", until(9), 1).await.unwrap().remove(0);
+    let row = states.list("user", until(9), 1).await.expect("it is answered").remove(0);
     assert_eq!((row.due, row.record.bytes, row.record.version), (at(3), Some(vec![1]), 1));
 }
 
@@ -56,7 +56,7 @@ fn a_world_in_memory_keeps_the_promises_of_both_stores() {
 
 #[test]
 fn a_world_in_a_file_keeps_the_promises_of_both_stores() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("it is answered");
     check(SqliteStore::new(folder.path().join("plans.db")).sync(SqliteSync::Off));
 }
 
