@@ -96,6 +96,27 @@ fn nodes_share_a_store_and_one_goes_on_with_the_plans_of_a_killed_one() {
     let shown = place.ok(&["node", "list", "--store", &url]);
     assert!(shown.contains("zone=two") && shown.contains("alive"), "{shown}");
     assert_eq!(two.get("/api/v1/nodes").ok()["nodes"].as_array().expect("a list").len(), 2);
+    for (node, other) in [(&one, &two), (&two, &one)] {
+        let name = if node.url == one.url { "first" } else { "second" };
+        let flow = json!({
+            "document": {"dsl": "1.0.3", "namespace": "shared", "name": name, "version": "1.0.0"},
+            "do": [{"set": {"set": {"from": name}}}],
+        });
+        node.post("/api/v1/flows", &flow).ok();
+        let start = format!("/api/v1/flows/shared/{name}/latest/start");
+        let started = other.post(&start, &json!({"input": {}})).ok();
+        let ended = node.ended_plan(started["id"].as_str().expect("an id"));
+        assert_eq!(ended["result"], "success", "{ended}");
+    }
+    // A command asks the node that was heard of last; one of both launches.
+    let input = json!({"topic": "hourly"}).to_string();
+    let add =
+        ["schedule", "add", "hourly", "--every", "1h", "--action", "external", "--input", &input];
+    place.ok(&[&add[..], &["--store", &url]].concat());
+    for node in [&one, &two] {
+        let shown = node.get("/api/v1/schedules/hourly").ok();
+        assert_eq!(shown["name"], "hourly", "{shown}");
+    }
     let taken = ["serve", "--listen", "127.0.0.1:0", "--store", &url, "--node", "one"];
     let taken = refusal(&place, &taken, 1);
     assert!(taken.contains("the name «one» is that of a node that is alive"), "{taken}");

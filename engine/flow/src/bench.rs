@@ -37,19 +37,20 @@ impl fmt::Debug for Bench {
     }
 }
 
-/// Reads the definitions that plans need.
-async fn prepare(bench: &Bench, world: &World) -> Result<(), BuildError> {
-    let _again = bench.world.set(WeakWorld::new(world));
+/// Reads the definitions that plans need and that are not known yet.
+pub(super) async fn read_definitions(bench: &Bench, world: &World) -> Result<(), StoreError> {
     let states = world.states();
-    let failed = |error: &dyn fmt::Display| {
-        BuildError::Store(StoreError::Failed(format!("the definitions of flows: {error}")))
-    };
+    let failed =
+        |error: &dyn fmt::Display| StoreError::Failed(format!("the definitions of flows: {error}"));
     let index = states.load(STORED_AS, INDEX).await.map_err(|error| failed(&error))?;
     let entries: Vec<FlowEntry> = match index.bytes {
         Some(bytes) => serde_json::from_slice(&bytes).map_err(|error| failed(&error))?,
         None => Vec::new(),
     };
     for entry in &entries {
+        if bench.flows.lock().contains_key(&entry.hash) {
+            continue;
+        }
         let stored = states.load(STORED_AS, &entry.hash).await.map_err(|error| failed(&error))?;
         let text = stored.bytes.and_then(|bytes| String::from_utf8(bytes).ok());
         let flow = text.map(|text| load(&text, &entry.id()));
@@ -70,11 +71,16 @@ async fn prepare(bench: &Bench, world: &World) -> Result<(), BuildError> {
 
 impl Plugin for Bench {
     fn prepare<'a>(&'a self, world: &'a World) -> Later<'a, Result<(), BuildError>> {
-        Box::pin(prepare(self, world))
+        let _again = self.world.set(WeakWorld::new(world));
+        Box::pin(async { Ok(read_definitions(self, world).await?) })
     }
 
     fn recover<'a>(&'a self, world: &'a World) -> Later<'a, Result<(), StoreError>> {
-        Box::pin(bus::recover(self, world))
+        Box::pin(async {
+            // Plans of another node may be of flows that were added there.
+            read_definitions(self, world).await?;
+            bus::recover(self, world).await
+        })
     }
 
     fn begin_empty(&self) {

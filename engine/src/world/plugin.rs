@@ -15,7 +15,8 @@ pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Part of a world that has a crate of its own. The world calls it; a world has at most one.
 pub trait Plugin: Send + Sync + fmt::Debug + 'static {
-    /// Reads what plans need, before the world takes any.
+    /// Reads what plans need and is not known yet: before the world takes any, and again when
+    /// another one may have added something.
     fn prepare<'a>(&'a self, world: &'a World) -> Later<'a, Result<(), BuildError>>;
 
     /// Looks at the plans of a world that has begun, or has got plans of another world.

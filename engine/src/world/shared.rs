@@ -193,6 +193,12 @@ impl Shared {
         self.hub.spawn(async move {
             while let Some(shared) = shared.upgrade().filter(|shared| !shared.is_ending()) {
                 let world = World::of(&shared);
+                if let Some(plugin) = &plugin {
+                    // What is to be launched or to go on may be known only where it was added.
+                    if let Err(error) = plugin.prepare(&world).await {
+                        tracing::error!(%error, "what other worlds have added is not known here");
+                    }
+                }
                 let gone_on = match (world.adopt(gained).await, &plugin) {
                     (Ok(()), Some(plugin)) => plugin.recover(&world).await,
                     (other, _) => other,

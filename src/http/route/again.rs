@@ -115,5 +115,6 @@ async fn version_of(
 ) -> Result<Option<Flow>, Problem> {
     let Some(version) = &rerun.version else { return Ok(None) };
     let before = flows.flow_of(start).await?;
+    flows.look_again().await?;
     Ok(Some(flows.find(before.namespace(), before.name(), version)?))
 }

@@ -109,6 +109,7 @@ fn detail(flow: &Flow) -> FlowDetail {
 )]
 pub(in crate::http) async fn list(State(api): State<Api>) -> Result<Answer<FlowList>, Problem> {
     let flows = Flows::new(api.world())?;
+    flows.look_again().await?;
     let (unheard_events, unclear_filters) = (flows.unheard(), flows.unclear());
     let flows = flows.list().into_iter().map(info).collect();
     Ok(Answer(FlowList { flows, unheard_events, unclear_filters }))
@@ -174,7 +175,9 @@ pub(in crate::http) async fn get(
     State(api): State<Api>,
     Part([namespace, name, version]): Part<3>,
 ) -> Result<Answer<FlowDetail>, Problem> {
-    let flow = Flows::new(api.world())?.find(&namespace, &name, &version)?;
+    let flows = Flows::new(api.world())?;
+    flows.look_again().await?;
+    let flow = flows.find(&namespace, &name, &version)?;
     Ok(Answer(detail(&flow)))
 }
 
@@ -227,6 +230,7 @@ pub(in crate::http) async fn start(
 ) -> Result<Response, Problem> {
     api.takes_work()?;
     let flows = Flows::new(api.world())?;
+    flows.look_again().await?;
     let flow = flows.find(&namespace, &name, &version)?;
     let mut options = TriggerOptions::new().by(&*who.name);
     for (name, value) in &run.labels {
