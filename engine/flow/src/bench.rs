@@ -14,7 +14,7 @@ use crate::bus::{self, Bus, Published};
 use crate::definition::{load, Flow};
 use crate::event::CloudEvent;
 use crate::fault::Fault;
-use crate::flows::{labelled, result, FlowEntry, FlowError, INDEX, STORED_AS};
+use crate::flows::{labelled, result, FlowEntry, FlowError, Flows, INDEX, STORED_AS};
 use crate::io::Io;
 use crate::loops::Loops;
 use crate::model::Start;
@@ -38,7 +38,7 @@ impl fmt::Debug for Bench {
 }
 
 /// Reads the definitions that plans need and that are not known yet.
-pub(super) async fn read_definitions(bench: &Bench, world: &World) -> Result<(), StoreError> {
+async fn read_definitions(bench: &Bench, world: &World) -> Result<(), StoreError> {
     let states = world.states();
     let failed =
         |error: &dyn fmt::Display| StoreError::Failed(format!("the definitions of flows: {error}"));
@@ -67,6 +67,20 @@ pub(super) async fn read_definitions(bench: &Bench, world: &World) -> Result<(),
     }
     *bench.index.lock() = entries;
     Ok(())
+}
+
+impl Flows {
+    /// Reads definitions that other worlds over the store have added. Without others it does nothing.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub async fn look_again(&self) -> Result<(), FlowError> {
+        if self.world.worlds().len() > 1 {
+            read_definitions(&self.bench, &self.world).await?;
+        }
+        Ok(())
+    }
 }
 
 impl Plugin for Bench {

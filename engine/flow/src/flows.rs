@@ -13,7 +13,7 @@ use turnwheel_engine::{
     TriggerOptions, Triggering, World, WorldBuilder,
 };
 
-use crate::bench::{read_definitions, Bench};
+use crate::bench::Bench;
 use crate::bus::Published;
 use crate::definition::{Definition, Flow};
 use crate::event::CloudEvent;
@@ -435,18 +435,6 @@ impl Flows {
     pub fn find(&self, namespace: &str, name: &str, version: &str) -> Result<Flow, FlowError> {
         let found = self.bench.find(namespace, name, version);
         found.ok_or_else(|| FlowError::Unknown(format!("{namespace}/{name}:{version}")))
-    }
-
-    /// Reads definitions that other worlds over the store have added. Without others it does nothing.
-    ///
-    /// # Errors
-    ///
-    /// The store failed.
-    pub async fn look_again(&self) -> Result<(), FlowError> {
-        if self.world.worlds().len() > 1 {
-            read_definitions(&self.bench, &self.world).await?;
-        }
-        Ok(())
     }
 
     /// Delivers an event to its listening tasks, and starts the flows that begin with it. It is

@@ -66,7 +66,11 @@ macro_rules! carried {
 }
 
 carried! {
-    ScheduleView => View, Vec<ScheduleView> => Views, PlanId => Plan, u64 => Count, Vec<Time> => Times,
+    ScheduleView => View,
+    Vec<ScheduleView> => Views,
+    PlanId => Plan,
+    u64 => Count,
+    Vec<Time> => Times,
 }
 
 impl Carried for () {
