@@ -1,6 +1,6 @@
 //! `turnwheel journey`: event-triggered flows, one for each user.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{json, Map, Value};
 use turnwheel::engine::{Time, World};
@@ -212,7 +212,7 @@ fn parsed<T: serde::de::DeserializeOwned>(what: &str, text: &str) -> Result<T, E
     serde_json::from_str(text).map_err(|error| Exit::usage(format!("{what}: {error}")))
 }
 
-fn add(settings: &Settings, file: &PathBuf) -> Result<(), Exit> {
+fn add(settings: &Settings, file: &Path) -> Result<(), Exit> {
     let text = text_of(file)?;
     // Wrong definitions are told with the name of the file.
     Definition::read(&text, &file.display().to_string()).map_err(Exit::failed)?;
