@@ -371,7 +371,7 @@ fn flow_gives_a_task_to_a_worker_and_gets_its_output() {
     assert_eq!(done.status, 200, "{}", done.text);
     let ended = served.ended(&plan);
     assert_eq!(ended["result"], "success");
-    assert_eq!(ended["output"]["outcome"]["output"], json!({"url": "u"}));
+    assert_eq!(ended["output"], json!({"url": "u"}));
 }
 
 #[test]

@@ -1,26 +1,16 @@
 //! Jobs over a real store and server: the command line, Dkron's API, commands.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{json, Value};
 
-use crate::serve_common::{Place, Serve};
-
-/// Time limit for the end of a launch: long, because many tests share the machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::serve_common::{eventually, Place, Serve};
 
 /// The first launch of a job, once it is over.
 pub(crate) fn over(server: &Serve, job: &str) -> Value {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        assert!(Instant::now() < until, "the launch of {job} does not end");
+    eventually(&format!("the launch of {job} ends"), || {
         let answer = server.get(&format!("/api/v1/jobs/{job}/history")).ok();
         let launch = answer["launches"].as_array().and_then(|all| all.last()).cloned();
-        let is_over = |launch: &Value| !launch["ended_at"].is_null();
-        if let Some(launch) = launch.filter(is_over) {
-            return launch;
-        }
-    }
+        launch.filter(|launch| !launch["ended_at"].is_null())
+    })
 }
 
 pub(crate) fn shell(server: &Serve, job: &str, config: &Value) -> (Value, String) {

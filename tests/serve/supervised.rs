@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::serve_common::{agent, Place, Serve};
+use crate::serve_common::{agent, eventually, Place, Serve};
 
 /// Status of a request with a token.
 fn status(server: &Serve, secret: &str) -> u16 {
@@ -14,9 +14,7 @@ fn status(server: &Serve, secret: &str) -> u16 {
 
 /// Waits until the log says something so many times; nothing else tells it.
 fn logged(place: &Place, text: &str, times: usize) {
-    while place.log().matches(text).count() < times {
-        std::thread::yield_now();
-    }
+    eventually(text, || (place.log().matches(text).count() >= times).then_some(()));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{json, Value};
 
@@ -184,6 +184,18 @@ impl Answer {
     }
 }
 
+/// Asks again and again what nothing else tells, for a minute at most.
+pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < until, "not within a minute: {what}");
+        std::thread::yield_now();
+    }
+}
+
 impl Serve {
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
@@ -301,13 +313,11 @@ impl Serve {
 
     /// Waits until a step of a plan is suspended; nothing else tells that.
     pub(crate) fn suspended(&self, plan: &str) -> u32 {
-        loop {
+        eventually("a step is suspended", || {
             let page = self.get(&format!("/api/v1/plans/{plan}/steps?state=suspended")).ok();
-            if let Some(step) = page["steps"][0]["id"].as_u64() {
-                return u32::try_from(step).expect("steps have small numbers");
-            }
-            std::thread::yield_now();
-        }
+            let step = page["steps"][0]["id"].as_u64()?;
+            Some(u32::try_from(step).expect("steps have small numbers"))
+        })
     }
 
     /// A plan, when it is over or paused.

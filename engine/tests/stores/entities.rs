@@ -15,7 +15,8 @@ fn check(store: impl Store) {
     let world = World::builder().build(store).expect("the world begins");
     testkit::check_state_store(&*world.states());
     testkit::check_reminder_store(&*world.reminders());
-    turnwheel_runtime::completion::block_on(check_timed(&world.timed_states())).unwrap();
+    turnwheel_runtime::completion::block_on(check_timed(&world.timed_states()))
+        .expect("times are kept");
     world.shutdown().expect("it ends");
 }
 

@@ -192,6 +192,8 @@ pub(crate) fn ask<M: Send + 'static, P: Carry<M>, R: Send + 'static>(
             };
             if !delay.is_zero() {
                 if let Err(failure) = call_with_retries.system.group().sleep(delay).await {
+                    // Before the result is made: a panic of its drop would leak it.
+                    drop(message);
                     return Err(AskError::Unanswered(failure));
                 }
             }
