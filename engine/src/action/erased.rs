@@ -110,6 +110,7 @@ pub(crate) trait AnyAction: Send + Sync {
     ) -> Result<(Payload, Payload), ActionError>;
     fn check(&self, from: u32, input: &Payload, output: &Payload) -> Result<(), ActionError>;
     fn present(&self, view: &mut ActionView<'_>);
+    fn edited(&self, stored: &Payload, input: Payload) -> Result<Payload, ActionError>;
     fn changed(&self, change: &Change) -> Result<(), ActionError>;
     fn plan(
         &self,
@@ -232,6 +233,11 @@ impl<A: Action> AnyAction for A {
 
     fn present(&self, view: &mut ActionView<'_>) {
         Action::present(self, view);
+    }
+
+    fn edited(&self, stored: &Payload, input: Payload) -> Result<Payload, ActionError> {
+        let panicked = || Err(ActionError::new("edited", "the action could not read it"));
+        guarded::<A, _>("edited", panicked(), || Action::edited(self, stored, input))
     }
 
     fn version(&self) -> u32 {

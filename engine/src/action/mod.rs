@@ -303,6 +303,17 @@ pub trait Action: Sized + Send + Sync + 'static {
         let _ = view;
     }
 
+    /// Makes an input that a person has edited, in the form in which [`present`](Action::present)
+    /// shows it, one that can be stored. By default it is stored as it is.
+    ///
+    /// # Errors
+    ///
+    /// The order is refused with the message.
+    fn edited(&self, stored: &Payload, input: Payload) -> Result<Payload, ActionError> {
+        let _ = stored;
+        Ok(input)
+    }
+
     /// Makes the input and output that another version has stored those of this one; called before
     /// a step of an older plan is called, once, and what it gives is stored. References to outputs
     /// of others are in the input as they were. By default they are as they were.

@@ -24,13 +24,25 @@ impl Decisions<'_> {
             return Err(format!("it has no action {action}").into());
         }
         let data = self.plan.action(action);
-        if let Err(problem) = self.fits(data, &input) {
+        let input = self.as_stored(data, input).and_then(|input| {
+            self.fits(data, &input)?;
+            Ok(input)
+        });
+        let input = input.map_err(|problem| {
             let (name, step) = (data.name.clone(), data.run_step);
-            return Err(Refusal::Input { action, name, step, problem });
-        }
+            Refusal::Input { action, name, step, problem }
+        })?;
         let by = by.to_owned();
         self.record(Record::InputEdited { at: self.now, action, input, by });
         Ok(())
+    }
+
+    /// An input in the form in which its action shows it, as it is stored.
+    fn as_stored(&self, data: &ActionData, input: Payload) -> Result<Payload, String> {
+        match self.registry.find(&data.name) {
+            Some(known) => known.edited(&data.input, input).map_err(|error| error.message),
+            None => Ok(input),
+        }
     }
 
     /// Whether an input is one of an action, as far as that can be known before its step runs.

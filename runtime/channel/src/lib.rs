@@ -304,7 +304,8 @@ impl Drop for Consumer {
 /// # Example
 ///
 /// ```
-/// use turnwheel_runtime::{ConditionMode, Group, Listeners};
+/// use turnwheel_channel::Listeners;
+/// use turnwheel_runtime::{ConditionMode, Group};
 ///
 /// let group = Group::builder("doc").workers(1).build()?;
 /// let listeners = Listeners::new();

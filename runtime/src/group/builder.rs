@@ -246,10 +246,9 @@ impl GroupBuilder {
     /// # Errors
     ///
     /// As [`GroupBuilder::build`].
-    pub fn build_hosted(mut self) -> Result<(Group, Vec<HostedWorker>), BuildError> {
-        self.config.is_hosted = true;
-        self.config.pinning = Pinning::None;
-        let (config, clock) = self.checked()?;
+    pub fn build_hosted(self) -> Result<(Group, Vec<HostedWorker>), BuildError> {
+        let (mut config, clock) = self.checked()?;
+        (config.is_hosted, config.pinning) = (true, Pinning::None);
         let (shared, queues) = GroupShared::new(config, clock, None);
         let host = |(index, queue)| HostedWorker::new(&shared, index, queue);
         let workers = queues.into_iter().enumerate().map(host).collect();

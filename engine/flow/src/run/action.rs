@@ -14,7 +14,7 @@ use turnwheel_runtime::completion::block_on;
 use super::effect;
 use super::env::Around;
 use super::machine::{turn, Asks, Told, Turn};
-use super::present::present;
+use super::present::{edited, present};
 use super::state::{Cursor, FlowStart, Notice, Outcome, TaskInput, TaskOutput, Which};
 use super::unclear;
 use super::worker::Call;
@@ -87,6 +87,10 @@ impl Action for FlowPlan {
 
     fn present(&self, view: &mut ActionView<'_>) {
         present(view);
+    }
+
+    fn edited(&self, stored: &Payload, input: Payload) -> Result<Payload, ActionError> {
+        edited(stored, &input)
     }
 }
 
@@ -161,6 +165,10 @@ impl Action for FlowTask {
     fn present(&self, view: &mut ActionView<'_>) {
         present(view);
     }
+
+    fn edited(&self, stored: &Payload, input: Payload) -> Result<Payload, ActionError> {
+        edited(stored, &input)
+    }
 }
 
 impl RunAsync for FlowTask {
@@ -219,6 +227,10 @@ impl Action for FlowEffect {
 
     fn present(&self, view: &mut ActionView<'_>) {
         present(view);
+    }
+
+    fn edited(&self, stored: &Payload, input: Payload) -> Result<Payload, ActionError> {
+        edited(stored, &input)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use turnwheel_engine::action::ActionView;
-use turnwheel_engine::internal;
+use turnwheel_engine::{internal, ActionError, Payload};
 
 use crate::fault::Fault;
 
@@ -25,8 +25,25 @@ pub(super) fn present(view: &mut ActionView<'_>) {
         let own = value.get_mut(field).map(Value::take);
         *value = own.unwrap_or(Value::Null);
     };
-    let is_whole = view.shown.input.get("definition").is_some();
-    own(&mut view.shown.input, if is_whole { "input" } else { "raw" });
+    let field = field_of(&view.shown.input);
+    own(&mut view.shown.input, field);
     own(&mut view.shown.output, "outcome");
     own(&mut view.shown.output, "output");
+}
+
+/// The field of a stored input, of a flow or of a task, that is the user's.
+fn field_of(stored: &Value) -> &'static str {
+    if stored.get("definition").is_some() {
+        "input"
+    } else {
+        "raw"
+    }
+}
+
+/// Puts a value of the user in the place of the one in a stored input.
+pub(super) fn edited(stored: &Payload, input: &Payload) -> Result<Payload, ActionError> {
+    let mut whole: Value = stored.read().map_err(|error| ActionError::new("input", error))?;
+    let field = field_of(&whole);
+    whole[field] = input.read().map_err(|error| ActionError::new("input", error))?;
+    Payload::of(&whole).map_err(|error| ActionError::new("input", error))
 }

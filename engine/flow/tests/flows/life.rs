@@ -170,3 +170,34 @@ do:
     assert_eq!(data["correlationKeys"], json!({ "order": 7 }), "{data}");
     assert!(data["completedAt"].is_string(), "{data}");
 }
+
+#[test]
+fn input_of_a_task_is_edited_as_it_is_shown() {
+    let stage = Stage::new(FakeIo::new());
+    let hold = "do: [ { hold: { wait: { hours: 1 }, output: { as: '${ .word }' } } } ]\n";
+    let plan = stage.start(&crate::flow_common::load(hold), json!({ "word": "old" }));
+    stage.pass(1);
+    stage
+        .sim
+        .block_on(plan.pause("ann"))
+        .expect("it ends")
+        .expect("it is there")
+        .expect("it is paused");
+    stage.pass(1);
+    let view = stage.view(&plan);
+    let task = view.actions.last().expect("the task is there").id;
+    let shown = stage.world.present_action(&view, task).expect("it is shown");
+    assert_eq!(shown.input, json!({ "word": "old" }));
+    let edited = plan.edit_input(task, &json!({ "word": "new" }), "ann");
+    stage.sim.block_on(edited).expect("it ends").expect("it is there").expect("it is taken");
+    let shown = stage.world.present_action(&stage.view(&plan), task).expect("it is shown");
+    assert_eq!(shown.input, json!({ "word": "new" }));
+    stage
+        .sim
+        .block_on(plan.resume("ann"))
+        .expect("it ends")
+        .expect("it is there")
+        .expect("it goes on");
+    stage.pass(3_600);
+    assert_eq!(stage.result(&plan).expect("it ends well"), json!("new"));
+}
