@@ -14,6 +14,7 @@ mod job_outputs;
 mod job_plugins;
 mod job_requests;
 mod jobs;
+mod journeys;
 mod remote;
 mod restart;
 mod sinks;
