@@ -39,7 +39,7 @@ pub struct NodeInfo {
     pub labels: BTreeMap<String, String>,
     /// In how many of 1,024 slots it owns the plans.
     pub slots: u64,
-    /// What is left of its lease, in milliseconds; nothing if one process has the store for itself.
+    /// The rest of its lease, in milliseconds; nothing if one process has the store for itself.
     pub lease_left_ms: Option<u64>,
     /// Whether its lease is not over: others get the slots of one whose lease is over.
     pub is_alive: bool,

@@ -93,7 +93,7 @@ enum What {
         platform: String,
         /// The user.
         user: String,
-        /// What happened.
+        /// The type of the event.
         kind: String,
         /// Its data, as JSON.
         #[arg(long, value_name = "JSON")]

@@ -314,7 +314,7 @@ fn put(settings: &Settings, add: &Add) -> Result<(), Exit> {
 }
 
 impl Add {
-    /// What is started: an action and its input.
+    /// The action that is started, and its input.
     fn started(&self, settings: &Settings) -> Result<(String, Value), Exit> {
         let input = self.input.as_deref().map(read_json).transpose()?;
         match (&self.flow, &self.action) {

@@ -1,4 +1,5 @@
-//! What verbs look at: the store of the settings, or a server. Both answer in the shapes of the API.
+//! Places that verbs look at: the store of the settings, or a server. Both answer in the shapes of
+//! the API.
 
 use turnwheel::api::{HistoryLine, PlanDetail, PlanSummary, ScheduleInfo, StepInfo, Tree};
 use turnwheel::engine::store::{Filter, Order, StoreView};
@@ -18,7 +19,7 @@ const PAGE_MAX: usize = 1_000;
 /// Schedules that are read at once.
 const SCHEDULES: usize = 1_000;
 
-/// What is looked at.
+/// A place to look at.
 pub(crate) enum Source {
     /// A store, also while another process has it; and what shows the actions of flows.
     Store(StoreView, Box<Presenter>),

@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What there is, in a store or at a server.
+/// Counts, of a store or a server.
 struct Found {
     name: String,
     bytes: Option<u64>,

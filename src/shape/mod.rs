@@ -19,7 +19,7 @@ pub const HISTORY_SHOWN: usize = 1_000;
 /// Sub-plans that are shown with a plan: the first ones.
 pub const SUB_PLANS_SHOWN: usize = 1_000;
 
-/// What knows the actions of plans, and how they are shown.
+/// A place that knows the actions of plans, and how they are shown.
 pub trait Presents {
     /// An action of a plan as people are to see it.
     fn shown(&self, plan: &PlanView, action: ActionId) -> Option<Shown>;

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A worker under test.
 struct Subject {
     kind: Kind,
-    /// What its handlers say.
+    /// Outcomes of its handlers.
     said: Receiver<Value>,
 }
 

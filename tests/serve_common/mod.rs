@@ -211,7 +211,7 @@ impl Serve {
         assert!(killed.expect("there is kill").success());
     }
 
-    /// What it has written to standard output since its first line, up to the line with this text.
+    /// Its standard output since its first line, up to the line with this text.
     pub(crate) fn output_until(mut self, text: &str) -> String {
         let mut said = String::new();
         while !said.lines().any(|line| line.contains(text)) {

@@ -239,8 +239,8 @@ impl Bus {
             let delivery = internal::offer(world, plan, step, &event.key(), &notice);
             deliveries.push((plan, step, meant, delivery));
         }
-        // One plan that does not take it keeps it from no other. Whoever publishes it again after
-        // an error reaches the others once.
+        // One plan that does not take it keeps it from no other. A sender that publishes it again
+        // after an error reaches the others once.
         let mut problem: Option<FlowError> = None;
         for (plan, step, meant, delivery) in deliveries {
             match delivery.await {

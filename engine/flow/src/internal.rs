@@ -1,4 +1,4 @@
-//! What the crate of journeys needs of flows beside the public interface: conditions, and
+//! Parts of flows that the crate of journeys needs beside the public interface: conditions, and
 //! definitions with places. Not for users: it changes without notice.
 
 use serde_json::Value;
@@ -16,7 +16,7 @@ impl Expression {
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The problem with it.
     pub fn compile(text: &str) -> Result<Self, String> {
         Program::compile(strip(text).unwrap_or(text), &[])
             .map(Self)
@@ -48,7 +48,7 @@ pub struct Complaint {
     pub at: Vec<String>,
     /// The problem.
     pub message: String,
-    /// What to do.
+    /// The remedy.
     pub suggestion: Option<String>,
 }
 
@@ -132,7 +132,7 @@ impl<'a> Source<'a> {
 ///
 /// # Errors
 ///
-/// What to write instead.
+/// The text to write instead.
 pub fn duration(text: &str) -> Result<std::time::Duration, String> {
     crate::duration::parse(text)
 }

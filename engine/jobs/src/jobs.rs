@@ -191,7 +191,7 @@ impl Jobs {
         Ok(Self { task, store, world, zone, node, executors, is_at_rest })
     }
 
-    /// What this node has for jobs.
+    /// Executors and processors of this node.
     pub fn executors(&self) -> &Executors {
         &self.executors
     }

@@ -75,7 +75,7 @@ impl LiveOutput {
         Self::wake(waiting);
     }
 
-    /// What was written from a byte on, as far as it is there. An incomplete character waits for
+    /// The output from a byte on, as far as it is there. An incomplete character waits for
     /// its rest.
     pub fn read(&self, from: u64) -> Chunk {
         let tail = self.0.lock();

@@ -81,7 +81,7 @@ pub struct Message {
     pub key: String,
 }
 
-/// What sends notifications. Calls may block for some seconds; they come from the blocking pool.
+/// A sender of notifications. Calls may block for some seconds; they come from the blocking pool.
 pub trait Notifier: Send + Sync + fmt::Debug + 'static {
     /// Checks a notification before it is stored.
     ///

@@ -1,4 +1,4 @@
-//! What a node has for jobs: executors and processors, by name.
+//! Executors and processors of a node, by name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl Executors {
         self
     }
 
-    /// What sends notifications.
+    /// The sender of notifications.
     pub(crate) fn notifier(&self) -> Result<&Arc<dyn Notifier>, String> {
         self.notifier.as_ref().ok_or_else(|| "nothing sends notifications here".to_owned())
     }

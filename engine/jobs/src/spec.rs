@@ -180,7 +180,7 @@ pub struct JobSpec {
     /// Processors of the output, with their settings. Each may have `forward`, for the output to go
     /// on as it is, and `order`: the lower one is first.
     pub processors: BTreeMap<String, Settings>,
-    /// Who is told of its events.
+    /// Receivers of its events.
     pub notify: Vec<Notify>,
 }
 

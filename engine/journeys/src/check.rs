@@ -1,4 +1,4 @@
-//! What is wrong with a definition, before any user takes it.
+//! Problems of a definition, found before any user takes it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -184,7 +184,7 @@ impl Check<'_> {
         }
     }
 
-    /// What can be reached, and where it leads.
+    /// Elements that can be reached, and where they lead.
     fn graph(&mut self) {
         let next = |number: usize| {
             let element = &self.of.elements[number];

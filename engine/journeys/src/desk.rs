@@ -2,7 +2,7 @@
 //!
 //! 1. Requests for a user wait in a line. If it is free, the row is read.
 //! 2. All requests of the line are decided on that row; what follows is written as one, from the
-//!    version that was read. Who comes second, on another node, gets a conflict, and decides anew.
+//!    version that was read. A second writer, on another node, gets a conflict, and decides anew.
 //! 3. When that is durable the requests are answered, and messages are sent. Their outcome is a
 //!    request again.
 //!
@@ -192,7 +192,7 @@ impl Desk {
         });
     }
 
-    /// What was decided is durable.
+    /// The decision is durable.
     fn done(
         &mut self,
         key: String,

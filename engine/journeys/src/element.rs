@@ -73,7 +73,7 @@ pub struct Element {
     /// The journey.
     #[serde(rename = "workFlowId")]
     pub journey: Id,
-    /// What it does.
+    /// Its effect.
     #[serde(rename = "type")]
     pub kind: Kind,
     /// Elements before it.
@@ -113,7 +113,7 @@ pub struct Rule {
     pub extra: Map<String, Value>,
 }
 
-/// What an element says beside its conditions.
+/// Settings of an element beside its conditions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Extensions {
     /// Settings of the whole journey, at its first start.
@@ -122,7 +122,7 @@ pub struct Extensions {
     /// Time after which a trigger takes its default line, as `P1D`; it waits for ever without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<String>,
-    /// What an event does that a trigger accepts and no line of it does.
+    /// Effect of an event that a trigger accepts and none of its lines does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unmatched: Option<Unmatched>,
     /// Whether a line is the default of its element.
@@ -142,7 +142,7 @@ pub struct Extensions {
     pub extra: Map<String, Value>,
 }
 
-/// What an event does that a trigger accepts and no line of it does.
+/// Effect of an event that a trigger accepts and none of its lines does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unmatched {
@@ -189,7 +189,7 @@ pub struct Settings {
     /// Hours of the user's day in which nothing is sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quiet: Option<Quiet>,
-    /// What users who are under way do when there is a newer version.
+    /// Rule for users under way when there is a newer version.
     #[serde(skip_serializing_if = "is_usual")]
     pub under_way: UnderWay,
     /// For those who move: the element of the newer version for one of an older version.
@@ -239,7 +239,7 @@ pub struct Quiet {
     pub zone: Option<String>,
 }
 
-/// What users who are under way do when there is a newer version.
+/// Rule for users under way when there is a newer version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UnderWay {

@@ -1,4 +1,4 @@
-//! What can go wrong with journeys.
+//! Errors of journeys.
 
 use turnwheel_flow::Problems;
 

@@ -24,7 +24,7 @@ pub struct Event {
     pub user: String,
     /// A second event of the user with the same id changes nothing.
     pub id: String,
-    /// What it is.
+    /// Its kind.
     pub kind: String,
     /// Its data.
     pub data: Value,

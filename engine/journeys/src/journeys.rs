@@ -122,7 +122,7 @@ pub struct JourneyView {
     pub version: u32,
     /// When that was added.
     pub at: Time,
-    /// Who added it.
+    /// The person or program that added it.
     pub by: String,
     /// The text of that version.
     pub text: String,
@@ -201,7 +201,7 @@ impl Journeys {
         Ok(journeys)
     }
 
-    /// Ends the tasks. What is under way is found by the next one who opens the journeys.
+    /// Ends the tasks. Passes under way are found when the journeys are opened next.
     pub fn end(&self) {
         if let Some(watch) = &self.watch {
             watch.stop().detach();
@@ -261,8 +261,8 @@ impl Journeys {
         })
     }
 
-    /// Notes that a user wants no messages, or wants them again. Who opts out leaves all journeys
-    /// that are not essential, and what was to be sent by them is not sent.
+    /// Notes that a user wants no messages, or wants them again. A user who opts out leaves all
+    /// journeys that are not essential, and their messages are not sent.
     pub fn opt_out(&self, platform: &str, user: &str, is_out: bool) -> Asking<UserView> {
         let catalogue = Arc::clone(&self.catalogue);
         self.ask(user_key(platform, user), (), move |(), turn| {

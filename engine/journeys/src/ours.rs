@@ -19,7 +19,7 @@ const OWN: [&str; 3] = ["journey", "elements", "description"];
 const SETTINGS: [&str; 9] =
     ["platform", "entry", "every", "priority", "essential", "cap", "quiet", "under_way", "moves"];
 
-/// What an element can be, each said by the field of this name.
+/// Kinds of elements, each said by the field of this name.
 const FORMS: [&str; 7] = ["start", "send", "wait", "choose", "set", "case", "end"];
 
 #[derive(Debug, Deserialize)]
@@ -296,7 +296,7 @@ fn owned(at: &[&str]) -> Vec<String> {
     at.iter().map(|step| (*step).to_owned()).collect()
 }
 
-/// What an element is, by the one field that says it.
+/// Kind of an element, by the one field that says it.
 fn forms(part: &Part) -> Result<(Kind, Vec<Rule>, Extensions), String> {
     let is_action = part.send.is_some() || part.set.is_some();
     let said = [

@@ -33,13 +33,13 @@ pub struct Moved {
     pub at: Time,
 }
 
-/// What became of an event.
+/// Outcome of an event.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Taken {
     /// Whether an event with its id was taken before: nothing has changed.
     pub is_repeated: bool,
-    /// What it has moved.
+    /// Passes that it has moved.
     pub moved: Vec<Moved>,
 }
 

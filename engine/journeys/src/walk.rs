@@ -1,4 +1,4 @@
-//! What an event, a timer or an answer of a channel changes in the row of a user. Pure: it is the
+//! Changes that an event, a timer or an answer of a channel makes in the row of a user. Pure: the
 //! same for the same row, event and time, whoever calls it, and however often.
 
 use std::sync::Arc;
@@ -315,7 +315,7 @@ impl<'a> Turn<'a> {
         self.event.as_ref().and_then(|event| event.text())
     }
 
-    /// What expressions see.
+    /// The input of expressions.
     pub(crate) fn scope(&self, data: &Option<String>) -> Value {
         let user = object(self.row.attributes.as_deref());
         let event = self.event.as_ref().map_or(Value::Null, |event| event.scope());
@@ -388,7 +388,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// What the row has of a journey.
+/// State of a journey in the row.
 pub(crate) fn entered(row: &mut Row, journey: u32) -> &mut Entered {
     let at = row.entered.iter().position(|it| it.journey == journey).unwrap_or_else(|| {
         row.entered.push(Entered { journey, last: 0, times: 0, sent: Vec::new() });

@@ -40,7 +40,7 @@ pub(crate) enum ScheduleAnswer {
 
 type Taken = Completion<Result<ScheduleAnswer, ScheduleError>>;
 
-/// What an answer is on both ways.
+/// An answer, on both ways.
 pub(super) trait Carried: Sized + Send + 'static {
     fn to_answer(self) -> ScheduleAnswer;
     fn of_answer(answer: ScheduleAnswer) -> Option<Self>;

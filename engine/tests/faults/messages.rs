@@ -115,7 +115,7 @@ impl RunAsync for Sender {
     }
 }
 
-/// What somebody who waits for an approval was called for.
+/// Calls of a step that waits for an approval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Approved {
     calls: Vec<String>,

@@ -1,4 +1,4 @@
-//! What a release needs beside the binary, for standard output:
+//! Files that a release needs beside the binary, for standard output:
 //!
 //! ```sh
 //! cargo run -p turnwheel-packaging -- licences   # fails if deny.toml does not allow one

@@ -1,4 +1,4 @@
-//! What is published: licences, notices, bill of materials, and the packages of this workspace.
+//! Published files: licences, notices, bill of materials, and the packages of this workspace.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -58,7 +58,7 @@ enum Mode {
     Parked,
 }
 
-/// What follows a poll.
+/// Next step after a poll.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Again,

@@ -115,7 +115,7 @@ struct Change {
     spec: JobSpec,
     /// The revision that is changed; 0 for a new job.
     revision: u64,
-    /// What differs, by field: before and after.
+    /// Differences, by field: before and after.
     fields: Vec<(String, Option<String>, String)>,
 }
 

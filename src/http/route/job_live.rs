@@ -29,7 +29,7 @@ pub(super) struct LiveQuery {
     from: Option<u64>,
 }
 
-/// What is sent of one run.
+/// Messages about one run.
 struct Followed {
     jobs: Jobs,
     name: String,

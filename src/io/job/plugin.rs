@@ -210,7 +210,7 @@ impl Talk {
     }
 }
 
-/// What a plugin has written, as far as it is kept.
+/// Output of a plugin, as far as it is kept.
 struct Written {
     text: String,
     bytes: u64,

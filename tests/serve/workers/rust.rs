@@ -53,7 +53,7 @@ impl Handle {
     }
 }
 
-/// What came of a handler.
+/// Outcome of a handler.
 enum Done {
     Output(Value),
     Failed { kind: &'static str, message: &'static str, is_final: bool },

@@ -13,7 +13,7 @@ pub(super) struct Stub {
     answered: Receiver<Value>,
 }
 
-/// What comes of a request.
+/// Outcome of a request.
 enum Reply {
     Close,
     Problem,

@@ -10,7 +10,7 @@ use crate::launch::Launch;
 use crate::notify::{Facts, Message, Notify, Told};
 use crate::record::Notice;
 
-/// What is needed to tell of an event, apart from the output.
+/// Facts needed to tell of an event, apart from the output.
 struct Order {
     job: String,
     node: String,

@@ -56,7 +56,7 @@ impl Executor for Play {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Note {
     pub(crate) name: &'static str,
-    /// What came: name of the processor, output.
+    /// Outputs that came: name of the processor, output.
     pub(crate) seen: Arc<Mutex<Vec<(&'static str, String)>>>,
 }
 

@@ -33,7 +33,7 @@ const LONG_LEASE: u64 = 5;
 /// Processes at a time.
 const NODES: usize = 3;
 
-/// What is done to processes, and which of them it is done to, follow from it.
+/// Harms and the processes they meet follow from it.
 const SEED: u64 = 20_261_123;
 
 /// Kills, stops and orderly ends of processes.

@@ -149,7 +149,7 @@ impl World {
         self.services.placed.has_failed[key as usize] = true;
     }
 
-    /// What was begun before a key went away has begun.
+    /// Jobs that began before a key went away have begun.
     pub(super) fn settle_places(&mut self) {
         let model = &mut self.services.placed;
         for (is_settled, epoch) in model.is_settled.iter_mut().zip(&model.epochs) {
