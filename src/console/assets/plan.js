@@ -85,7 +85,7 @@ export function plan(root, rest, _query, { signal, refresh }) {
     const [title, text, hint] = RERUNS[kind];
     const input = h("textarea", { name: "input", rows: 8, spellcheck: "false" });
     const version = h("input", { name: "version", spellcheck: "false", placeholder: detail.labels["flow.version"] ?? "" });
-    if (kind === "again" && isFlow()) input.value = JSON.stringify(detail.input?.input ?? null, null, 2);
+    if (kind === "again" && isFlow()) input.value = JSON.stringify(detail.input ?? null, null, 2);
     const given = input.value;
     const fields = [h("p", {}, h("label", {}, hint, input)),
       isFlow() && h("p", {}, h("label", {}, "Version of the flow, if it is to be another one ", version))];
