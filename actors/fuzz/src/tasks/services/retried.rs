@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use turnwheel_actors::{AskError, Context, ReplyHandler, ReplyTo};
+use turnwheel_actors::{AskError, Context, ReplyHandler, ReplyTo, RequestContext};
 use turnwheel_interceptors::Retry;
 use turnwheel_runtime::Backoff;
 
@@ -63,7 +63,8 @@ pub(super) fn perform(act: &Act) {
         world.services.retried.push(Model { failing, handled: 0, begin_ns });
         world.services.retried.len() - 1
     });
-    let ask = address.ask(Repeated::new(number));
+    // Within a request its deadline, which may be near, would be that of all attempts.
+    let ask = RequestContext::new().apart(|| address.ask(Repeated::new(number)));
     drop(address);
     awaited(async move {
         let outcome = ask.await;
