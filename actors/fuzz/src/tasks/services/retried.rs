@@ -77,9 +77,7 @@ pub(super) fn perform(act: &Act) {
                 Err(AskError::Unanswered(_)) => {
                     // A living actor has seen every attempt that there was time for.
                     let is_late = model.begin_ns + ASK_LIMIT_NS / 2 < now_ns(world);
-                    // The pause before the next one ends with the program.
-                    let is_cut = is_late || world.is_ending;
-                    model.handled == most || is_cut || !world.actors.is_free(to)
+                    model.handled == most || is_late || !world.actors.is_free(to)
                 }
                 Err(_) => true,
             };
