@@ -11,7 +11,7 @@ use turnwheel_fuzz::shrink::shrink;
 const LIMIT: Duration = Duration::from_secs(20);
 const PROGRAMS: u64 = 20_000;
 /// Programs in which a broken twin shows at the latest.
-const TWIN_PROGRAMS: u64 = 20_000;
+const TWIN_PROGRAMS: u64 = 60_000;
 
 #[test]
 fn random_programs_keep_the_contract() {
