@@ -3,7 +3,10 @@
 
 #![allow(missing_docs, reason = "only models see it")]
 
+use std::future::Future;
+use std::pin::Pin;
 use std::ptr::{self, NonNull};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::group::earliest::Earliest;
@@ -17,7 +20,7 @@ use crate::task::lane::pool;
 use crate::task::{run_turn, After, Subscription};
 use crate::worker::hosted::Host;
 use crate::worker::sleep::{ParkMode, Sleep};
-use crate::worker::{self, Local};
+use crate::worker::{self, HostedWorker, Local};
 
 pub use crate::handoff::Lender;
 pub use crate::sync::Step;
@@ -111,6 +114,57 @@ impl Worker {
     pub fn run(self) {
         *self.0.shared().host.lock() = Host::Thread(sync::current_thread());
         self.0.enter(worker::start);
+    }
+}
+
+/// A group whose clock stands still, with one worker for an executor.
+pub fn hosted() -> (Group, HostedWorker) {
+    let builder = Group::builder("model").workers(1).without_stealing();
+    let (mut config, clock) = builder.checked().expect("a sound description");
+    config.is_hosted = true;
+    let (shared, mut queues) = GroupShared::new(config, clock, None);
+    let worker = HostedWorker::new(&shared, 0, queues.remove(0));
+    (Group::from_shared(shared), worker)
+}
+
+/// An executor with one thread.
+#[derive(Debug)]
+pub struct Executor(std::sync::Arc<Woken>);
+
+/// Whether the executor is to poll again. No model sees the flag, so a thread that was told to wake
+/// up before it slept does not count as asleep.
+#[derive(Debug)]
+struct Woken(sync::Thread, std::sync::atomic::AtomicBool);
+
+impl std::task::Wake for Woken {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.1.store(true, std::sync::atomic::Ordering::SeqCst);
+        self.0.unpark();
+    }
+}
+
+impl Executor {
+    /// On the calling thread.
+    pub fn here() -> Self {
+        Self(std::sync::Arc::new(Woken(sync::current_thread(), false.into())))
+    }
+
+    /// Polls a future once.
+    pub fn poll<F: Future + Unpin>(&self, future: &mut F) -> Poll<F::Output> {
+        let waker = std::sync::Arc::clone(&self.0).into();
+        Pin::new(future).poll(&mut Context::from_waker(&waker))
+    }
+
+    /// Polls a future to its end, each time that it was woken.
+    pub fn run<F: Future + Unpin>(&self, mut future: F) -> F::Output {
+        loop {
+            if let Poll::Ready(output) = self.poll(&mut future) {
+                return output;
+            }
+            while !self.0 .1.swap(false, std::sync::atomic::Ordering::SeqCst) {
+                sync::park(None);
+            }
+        }
     }
 }
 

@@ -103,10 +103,10 @@ pub use worker::{HostedWorker, Pinning};
 /// Building blocks of `turnwheel-actors`. Not part of the API: they may change in any release.
 #[doc(hidden)]
 pub mod internal {
+    pub use crate::completion::chain::spawn_inline;
     pub use crate::failure::contain;
     pub use crate::group::PerWorker;
-    pub use crate::handoff::Scoped;
-    pub use crate::handoff::{Lender, Lent};
+    pub use crate::handoff::{hide_from_turns, Lender, Lent, Scoped};
     pub use crate::task::{losing_task, Attached, Attachment, Of};
     pub use crate::time::wheel::{Key, Wheel, MOVES_MAX};
 }

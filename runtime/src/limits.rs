@@ -104,6 +104,12 @@ pub const HOSTED_TURNS_MAX: u32 = 128;
 /// Time of one poll of a hosted worker, about, in nanoseconds.
 pub const HOSTED_POLL_NS: u64 = 200_000;
 
+/// Turns that a thread of the executor runs for one answer, at most.
+pub(crate) const ASSIST_TURNS_MAX: u32 = 16;
+
+/// One in so many answers is left to the executor, so that its other tasks get the thread.
+pub(crate) const ASSISTS_IN_A_ROW: u32 = 64;
+
 /// A poll of a hosted worker with this many turns is followed by another one before the worker
 /// parks. More came at once: others will ask again before that poll, and need no wake-up.
 pub(crate) const HOSTED_YIELD_TURNS: u32 = 4;

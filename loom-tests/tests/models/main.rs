@@ -3,6 +3,7 @@
 
 mod cold;
 mod completion;
+mod hosted;
 mod lending;
 mod oneshot;
 mod pool;

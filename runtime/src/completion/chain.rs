@@ -57,7 +57,10 @@ impl<T: Send + 'static> Completion<T> {
     {
         let (completer, answer) = completion();
         let completer = OrClosed(completer);
-        when_done(self, executor, move |outcome| run(next, outcome, &completer.0));
+        Driver::start(self, move |outcome| {
+            // A rejected job is dropped, which completes its answer as closed.
+            let _ = executor.execute(Box::new(move || run(next, outcome, &completer.0)));
+        });
         answer
     }
 
@@ -67,20 +70,8 @@ impl<T: Send + 'static> Completion<T> {
         U: Send + 'static,
         F: FnOnce(Result<T, Failure>) -> Completion<U> + Send + 'static,
     {
-        let (completer, answer) = completion();
-        let completer = OrClosed(completer);
-        when_done(self, executor, move |outcome| {
-            match catch_unwind(AssertUnwindSafe(|| next(outcome))) {
-                Ok(inner) => when_done(inner, InlineExecutor, move |outcome| {
-                    // The consumer may have given up.
-                    let _ = completer.0.complete_with(outcome);
-                }),
-                Err(panic) => {
-                    let _ = completer.0.fail(Failure::from_panic(panic));
-                }
-            }
-        });
-        answer
+        let begun = self.then_on(executor, move |outcome| Ok(next(outcome)));
+        spawn_inline(async move { begun.await?.await })
     }
 
     /// Maps the value; a failure passes unchanged and `next` is not called. Runs on the completing
@@ -146,22 +137,8 @@ fn run<T, U>(
     let _ = completer.complete_with(result.unwrap_or_else(|p| Err(Failure::from_panic(p))));
 }
 
-/// Runs `job` on the executor when the completion is done. If that is impossible, `job` is dropped.
-fn when_done<T, E, F>(source: Completion<T>, executor: E, job: F)
-where
-    T: Send + 'static,
-    E: Executor + 'static,
-    F: FnOnce(Result<T, Failure>) + Send + 'static,
-{
-    let then = move |outcome: Result<T, Failure>| {
-        // A rejected job is dropped, which completes its answer as closed.
-        let _ = executor.execute(Box::new(move || job(outcome)));
-    };
-    Driver::start(source, then);
-}
-
 /// A completion of any future, polled on the thread that wakes it.
-pub(super) fn spawn_inline<F, T>(future: F) -> Completion<T>
+pub fn spawn_inline<F, T>(future: F) -> Completion<T>
 where
     T: Send + 'static,
     F: Future<Output = Result<T, Failure>> + Send + 'static,

@@ -7,10 +7,8 @@
 
 mod call;
 mod cell;
-mod chain;
+pub(crate) mod chain;
 mod combine;
-mod shared;
-mod stamp;
 mod wait;
 
 pub(crate) use call::call;
@@ -18,8 +16,6 @@ pub use cell::{completion, AlreadyCompleted, Completer, Completion};
 use chain::unrun;
 pub use chain::{Executor, InlineExecutor, Rejected};
 pub(crate) use combine::timeout_as;
-pub use combine::{all, first_success, race, timeout, traverse};
-pub use shared::SharedCompletion;
-pub use stamp::Stamped;
+pub use combine::{all, timeout};
 pub(crate) use wait::{allow_blocking, blocking_refused, refuse_blocking};
 pub use wait::{block_on, block_on_timeout};

@@ -220,6 +220,12 @@ impl GroupBuilder {
     /// [`HOSTED_POLL_NS`](crate::limits::HOSTED_POLL_NS). A thread of the group, which sleeps while
     /// all workers do, wakes them for timers. Pinning does not apply.
     ///
+    /// A thread of the executor whose task waits for an answer of the group, as of
+    /// [`Task::call`](crate::Task::call), runs turns meanwhile, inside the poll of that answer: a
+    /// question needs no switch of tasks. It runs the turn that gives the answer and a few others,
+    /// and leaves one answer in so many to the executor, for the other tasks of the thread. Hold no
+    /// lock over such a poll that a job takes too: the job would wait for it for ever.
+    ///
     /// Accepted jobs do not depend on the executor: a worker that is dropped goes on on a thread of
     /// its own, and so do all workers when [`Group::shutdown`] begins. A thread of the executor
     /// that blocks outside of a job delays the workers that wait for that thread.

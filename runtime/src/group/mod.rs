@@ -11,12 +11,12 @@ mod registry;
 mod shared;
 mod shutdown;
 mod spawn;
-mod stamped;
 mod timers;
 pub(crate) mod watchdog;
 
 pub use builder::{Budget, BuildError, GroupBuilder, IdlePolicy};
 pub(crate) use class::Class;
+pub(crate) use memory::Memory;
 pub use metrics::{ClassMetrics, GroupMetrics, Latency, LatencyBucket, TaskInfo, WorkerMetrics};
 pub use per_worker::PerWorker;
 pub(crate) use shared::{
@@ -146,11 +146,13 @@ impl Group {
     }
 
     /// The group's clock as its worker has last read it, if the calling thread is one: a few
-    /// nanoseconds, and at most some turns old. Elsewhere as [`Group::now_ns`].
+    /// nanoseconds, and at most some turns old; so also on a thread that polls workers of
+    /// [`build_hosted`](GroupBuilder::build_hosted) and has polls left to do. Elsewhere as
+    /// [`Group::now_ns`].
     pub fn recent_ns(&self) -> u64 {
         worker::with_current(|local| match local {
             Some(local) if local.is_of(&self.shared) => local.now_ns.get(),
-            _ => self.now_ns(),
+            _ => worker::assist::recent_ns(&self.shared).unwrap_or_else(|| self.now_ns()),
         })
     }
 

@@ -1,7 +1,7 @@
 //! State shared by all workers and tasks of a group.
 
 use std::collections::HashMap;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::time::Duration;
 
 use super::blocking::BlockingPool;
@@ -186,8 +186,17 @@ impl GroupShared {
         if self.is_sampled() {
             self.stamp(task);
         }
-        self.queue_of(task).push(task);
+        let queue = self.queue_of(task);
+        let is_offered = self.config.is_hosted && ptr::eq(queue, &self.injector);
+        let rest = if is_offered { worker::assist::offer(self, task) } else { Some(task) };
+        rest.into_iter().for_each(|task| queue.push(task));
         self.wake_one();
+    }
+
+    /// Whether tasks wait in a place that all workers share.
+    pub(crate) fn has_shared_work(&self) -> bool {
+        let is_offered = || self.config.is_hosted && self.workers.iter().any(|one| one.has_offer());
+        !(self.injector.is_empty() && self.system.is_empty()) || is_offered()
     }
 
     /// Notes when a task was queued, for the latencies of its class.
@@ -382,7 +391,11 @@ pub(crate) fn count_on(local: Option<&Local>, header: &Header, bytes: i64) {
 
 #[cold]
 fn count_outside(header: &Header, bytes: i64) {
-    header.group.memory.add(bytes);
+    let group = &header.group;
+    let count = |own: &worker::Remote| own.count_bytes(&group.memory, bytes);
+    if !group.config.is_hosted || worker::assist::with_own_of(group, count).is_none() {
+        group.memory.add(bytes);
+    }
     if let Some(simulation) = header.group.simulation.as_ref().filter(|_| bytes > 0) {
         simulation.submitted(header);
     }

@@ -103,12 +103,13 @@ impl GroupShared {
         if !self.config.is_hosted {
             return WATCHDOG_PERIOD;
         }
+        let now_ns = self.now_ns();
+        self.workers.iter().for_each(|one| one.clock_read(now_ns));
         let is_stuck = |one: &Arc<Remote>| {
             one.waiting() > 0 && one.held.since_ns(one.stats.turns.get()).is_some()
         };
-        let is_quiet = || self.injector.is_empty() && self.system.is_empty();
-        let has_work = || !is_quiet() || self.workers.iter().any(is_stuck);
-        if self.timers.is_due(self.now_ns()) || (has_waited && has_work()) {
+        let has_work = || self.has_shared_work() || self.workers.iter().any(is_stuck);
+        if self.timers.is_due(now_ns) || (has_waited && has_work()) {
             // Also while a worker counts as searching: it may wait behind a task that blocks.
             self.notify(self.sleep.for_earlier_timer());
         }

@@ -1,5 +1,6 @@
 //! Hand-over of values and ownership between two threads, without a lock.
 
+mod assisted;
 mod barrier;
 mod lending;
 pub mod oneshot;
@@ -8,6 +9,8 @@ mod scoped;
 pub(crate) mod section;
 pub(crate) mod slot;
 
+pub(crate) use assisted::assist_by;
 pub use lending::{Lender, Lent};
-pub use scoped::Scoped;
+pub(crate) use scoped::hidden;
+pub use scoped::{hide_from_turns, Scoped};
 pub(crate) use section::Section;

@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::task::{Poll, Waker};
 
+use super::assisted::assist;
 use super::oneshot_state::{release, value_of, STRONG};
 pub use super::oneshot_state::{Oneshot, SharedOneshot, WeakOneshot};
 use crate::failure::contain;
@@ -244,15 +245,10 @@ impl<T, N> Sender<T, N> {
         let place = unsafe { value_of::<T, N>(self.0) };
         // SAFETY: one sender writes once, and the receiver reads only after `SENT`.
         place.with_mut(|place| unsafe { place.cast::<T>().write(value) });
-        // SAFETY: our count is released if this succeeds; the sender is forgotten then.
-        match unsafe { settle_and_release(self.0, SENT) } {
-            Some(waker) => {
-                std::mem::forget(self);
-                wake(waker);
-                Ok(())
-            }
+        match self.publish() {
+            true => Ok(()),
             // SAFETY: written above, and never visible to another thread.
-            None => Err(place.with_mut(|place| unsafe { place.cast::<T>().read() })),
+            false => Err(place.with_mut(|place| unsafe { place.cast::<T>().read() })),
         }
     }
 
@@ -272,16 +268,22 @@ impl<T, N> Sender<T, N> {
         place.with_mut(|place| unsafe { place.copy_from_nonoverlapping(value, 1) });
         // SAFETY: it came from a box of the same layout, and frees its memory alone.
         let empty = unsafe { Box::from_raw(value) };
-        // SAFETY: our count is released if this succeeds; the sender is forgotten then.
-        match unsafe { settle_and_release(self.0, SENT) } {
-            Some(waker) => {
-                std::mem::forget(self);
-                wake(waker);
-                Ok(())
-            }
+        match self.publish() {
+            true => Ok(()),
             // SAFETY: the bytes are a `T`, and the copy was never visible to another thread.
-            None => Err(unsafe { empty.assume_init() }),
+            false => Err(unsafe { empty.assume_init() }),
         }
+    }
+
+    /// Settles the channel with the value in its place. False if it was settled before.
+    #[inline(always)]
+    fn publish(self) -> bool {
+        // SAFETY: our count is released if this succeeds; the sender is forgotten then.
+        let settled = unsafe { settle_and_release(self.0, SENT) };
+        let Some(waker) = settled else { return false };
+        std::mem::forget(self);
+        wake(waker);
+        true
     }
 
     /// State shared with the receiver.
@@ -371,6 +373,10 @@ impl<T, N: Metadata> Receiver<T, N> {
     fn poll_as<V>(&mut self, waker: &Waker, read: unsafe fn(&Self) -> V) -> Poll<Received<V>> {
         // Acquire: pairs with the compare-exchange of the sender and of `expire`.
         let mut seen = self.state().word.load(Ordering::Acquire);
+        if seen & SETTLED == 0 {
+            assist(|| self.state().is_settled());
+            seen = self.state().word.load(Ordering::Acquire);
+        }
         loop {
             if seen & SETTLED != 0 {
                 return Poll::Ready(self.take(seen, read));

@@ -1,8 +1,32 @@
 //! A value that is set while a closure runs, readable by everything that the closure calls.
+//!
+//! A thread may run turns inside such a closure: it assists, polls a hosted worker, or runs a
+//! simulation. The value belongs to the closure and not to those turns, so it is hidden from them.
 
 use std::cell::Cell;
 use std::ptr;
 use std::thread::LocalKey;
+
+use crate::sync::OnceLock;
+
+/// Runs a closure without the values of the thread that its turns must not see.
+type Hide = fn(&mut dyn FnMut());
+
+static HIDE: OnceLock<Hide> = OnceLock::new();
+
+/// From now on turns run inside of `hide` where a thread that is no worker runs them. The first
+/// caller's stays: there is one crate above this one.
+pub fn hide_from_turns(hide: Hide) {
+    HIDE.get_or_init(|| hide);
+}
+
+/// Runs turns, without the values that they must not see.
+pub(crate) fn hidden<R>(run: impl FnOnce() -> R) -> R {
+    let Some(hide) = HIDE.get() else { return run() };
+    let (mut run, mut result) = (Some(run), None);
+    hide(&mut || result = run.take().map(|run| run()));
+    result.expect("the closure is run")
+}
 
 /// Storage of such a value; usually a thread-local.
 ///
@@ -31,6 +55,17 @@ impl<T> Scoped<T> {
     /// panic.
     #[inline(always)]
     pub fn enter<R>(&self, value: &T, run: impl FnOnce() -> R) -> R {
+        self.run_with(ptr::from_ref(value), run)
+    }
+
+    /// Runs a closure with nothing in the place; then the former value is there again, also after a
+    /// panic.
+    pub fn leave<R>(&self, run: impl FnOnce() -> R) -> R {
+        self.run_with(ptr::null(), run)
+    }
+
+    #[inline(always)]
+    fn run_with<R>(&self, value: *const T, run: impl FnOnce() -> R) -> R {
         struct Back<'a, T>(&'a Cell<*const T>, *const T);
         impl<T> Drop for Back<'_, T> {
             #[inline(always)]
@@ -38,7 +73,7 @@ impl<T> Scoped<T> {
                 self.0.set(self.1);
             }
         }
-        let _back = Back(&self.0, self.0.replace(ptr::from_ref(value)));
+        let _back = Back(&self.0, self.0.replace(value));
         run()
     }
 

@@ -9,6 +9,7 @@ use super::record::{EventKind, Recorder};
 use super::state::{Sim, SimGroup, SimState};
 use crate::failure::contain;
 use crate::group::Budget;
+use crate::handoff::hidden;
 use crate::sync::Ordering;
 use crate::task::{run_simulated_turn, After};
 
@@ -102,7 +103,7 @@ impl SimState {
             None => self.first(&groups),
         };
         if let Some(choice) = choice {
-            return self.carry_out(&groups, choice);
+            return hidden(|| self.carry_out(&groups, choice));
         }
         drop(driving);
         if self.report_endings(&groups) {

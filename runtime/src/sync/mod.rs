@@ -18,6 +18,9 @@ pub(crate) use self::model::*;
 /// A lock of the memory pools, which serve one model after the other: no model sees it.
 pub(crate) use parking_lot::Mutex as PoolMutex;
 
+/// A setting of the process: no model sees it.
+pub(crate) use ::std::sync::OnceLock;
+
 /// A cell whose exclusive access the caller guarantees, at the address of its value. The models
 /// check that guarantee with their own bookkeeping.
 #[derive(Debug)]
@@ -77,4 +80,6 @@ pub enum Step {
     WatchdogLook,
     /// The driver of a chain ends its poll by an exchange.
     DriverExchange,
+    /// A poll of a hosted worker that finds no seat is made up for.
+    MissedPoll,
 }

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
-use std::task::Waker;
 
 use crossbeam_deque::Steal;
 use crossbeam_utils::CachePadded;
@@ -10,10 +9,12 @@ use crossbeam_utils::CachePadded;
 use super::hosted::Host;
 use super::Stats;
 use crate::failure::contain;
-use crate::group::{Class, GroupShared};
+use crate::group::{Class, GroupShared, Memory};
 use crate::handoff::slot::Slot;
 use crate::limits::{MAILBOX_BYTES_FLUSH, SAMPLE_TURNS, SLOT_STREAK_MAX};
-use crate::sync::{Arc, AtomicPtr, AtomicU64, Mutex, Ordering, Stealer, Worker};
+use crate::sync::{
+    Arc, AtomicI64, AtomicPtr, AtomicU64, Mutex, Ordering, PoolMutex, Stealer, Worker,
+};
 use crate::task::{Header, TaskPtr};
 
 /// The part of a worker that siblings see.
@@ -29,6 +30,14 @@ pub(crate) struct Remote {
     pub(crate) held: Held,
     /// Where the worker runs.
     pub(crate) host: Mutex<Host>,
+    /// A task that a thread of the executor has made ready outside of a turn; see `assist.rs`.
+    pub(super) offered: CachePadded<AtomicPtr<Header>>,
+    /// Whether it is the own worker of a thread. No model sees it: threads give it up as they end.
+    pub(super) has_thread: PoolMutex<bool>,
+    /// Mailbox bytes that this thread has counted outside of turns.
+    bytes: AtomicI64,
+    /// The clock as last read for a hosted worker; 0 while it is parked.
+    pub(super) recent_ns: AtomicU64,
 }
 
 impl Remote {
@@ -40,7 +49,41 @@ impl Remote {
             running: AtomicPtr::new(ptr::null_mut()),
             held: Held::default(),
             host: Mutex::new(Host::Moving),
+            offered: CachePadded::default(),
+            has_thread: PoolMutex::new(false),
+            bytes: AtomicI64::new(0),
+            recent_ns: AtomicU64::new(0),
         }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_of(&self, group: &GroupShared) -> bool {
+        group.workers.iter().any(|one| ptr::eq(&**one, self))
+    }
+
+    /// The clock was read for this worker, which is not parked.
+    pub(crate) fn clock_read(&self, now_ns: u64) {
+        // Not if it parks meanwhile. Relaxed: a time, it orders nothing.
+        let read = |before| (before > 0).then_some(now_ns);
+        let _ = self.recent_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, read);
+    }
+
+    /// Counts mailbox bytes of the thread whose own worker this is.
+    pub(crate) fn count_bytes(&self, memory: &Memory, bytes: i64) {
+        let total = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if total.abs() > MAILBOX_BYTES_FLUSH {
+            memory.add(self.bytes.swap(0, Ordering::Relaxed));
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn has_offer(&self) -> bool {
+        !self.offered.load(Ordering::Relaxed).is_null()
+    }
+
+    fn take_offer(&self) -> Option<TaskPtr> {
+        let offered = self.has_offer().then_some(&self.offered)?;
+        NonNull::new(offered.swap(ptr::null_mut(), Ordering::Acquire)).map(TaskPtr)
     }
 
     /// Tasks waiting here, about.
@@ -57,7 +100,9 @@ impl Remote {
             Host::Moving | Host::Ended => None,
         };
         // Outside of the lock: it is code of the executor's.
-        waker.into_iter().for_each(Waker::wake);
+        if let Some(waker) = waker {
+            contain("the waker of a worker", || waker.wake());
+        }
     }
 }
 
@@ -237,8 +282,15 @@ impl Local {
         self.queue.pop().or_else(|| self.shared().slot.take_owner().map(TaskPtr))
     }
 
-    /// A few tasks of the injector, if there are any.
+    /// A few tasks of the injector, if there are any; or one that was offered to a hosted worker,
+    /// first to this one.
     pub(crate) fn pop_injected(&self) -> Option<TaskPtr> {
+        if self.group.config.is_hosted {
+            let mut all = std::iter::once(&self.remote).chain(&self.group.workers);
+            if let Some(task) = all.find_map(|one| one.take_offer()) {
+                return Some(task);
+            }
+        }
         let injector = &self.group.injector;
         if injector.is_empty() {
             return None;
@@ -300,7 +352,8 @@ impl Local {
 
     /// Adds this worker's counts to the group's account.
     pub(crate) fn flush_bytes(&self) {
-        self.group.memory.add(self.bytes.replace(0));
+        let outside = self.remote.bytes.swap(0, Ordering::Relaxed);
+        self.group.memory.add(self.bytes.replace(0) + outside);
     }
 
     /// A pseudo-random number below `bound`; xorshift64* (Vigna, 2016).

@@ -1,5 +1,6 @@
 //! Workers: the threads of a group, the places where they look for work, and the order.
 
+pub(crate) mod assist;
 pub(crate) mod hosted;
 mod local;
 mod pin;

@@ -70,6 +70,7 @@ impl Pace {
         let now_ns = local.group.now_ns();
         let took_ns = now_ns.saturating_sub(local.now_ns.get());
         local.now_ns.set(now_ns);
+        local.shared().clock_read(now_ns);
         if took_ns > CLOCK_PERIOD_NS {
             self.stride = (self.stride / 2).max(1);
         } else if took_ns * 2 < CLOCK_PERIOD_NS {

@@ -158,7 +158,7 @@ impl Search {
         if group.sleep.parked() == 0 {
             return;
         }
-        if !(group.injector.is_empty() && group.system.is_empty()) {
+        if group.has_shared_work() {
             return group.wake_one();
         }
         let sleeper =
@@ -180,9 +180,8 @@ impl Search {
         self.forget();
         loop {
             // The last look, after we are booked as parked.
-            let has_injected =
-                keeps(Step::LastLook) && !(group.injector.is_empty() && group.system.is_empty());
-            if has_injected || group.is_stopping() {
+            let has_work = keeps(Step::LastLook) && group.has_shared_work();
+            if has_work || group.is_stopping() {
                 return self.unpark_to_search(local);
             }
             let limit = self.park_limit(local, mode);

@@ -4,9 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use turnwheel_runtime::completion::{
-    all, completion, first_success, race, traverse, Executor, InlineExecutor, Rejected,
-};
+use turnwheel_extras::{first_success, race, traverse, Share};
+use turnwheel_runtime::completion::{all, completion, Executor, InlineExecutor, Rejected};
 use turnwheel_runtime::{Completer, Completion, Context, Failure, Group};
 
 /// Runs jobs at once and counts them.

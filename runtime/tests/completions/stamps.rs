@@ -6,6 +6,7 @@ use std::sync::{mpsc, Arc};
 use std::thread;
 use std::time::Duration;
 
+use turnwheel_extras::{Share, Stamp};
 use turnwheel_runtime::completion::{block_on, completion, InlineExecutor};
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::{Completion, Failure, Group, Pinning};

@@ -218,7 +218,7 @@ fn sleep_of_a_group_ends_though_all_its_workers_are_parked() -> Outcome {
     for _ in 0..10 {
         runtime.block_on(group.sleep(Duration::from_millis(2)))?;
     }
-    // One that is earlier than the one for which the keeper sleeps.
+    // A timer earlier than the one for which the keeper sleeps.
     let late = group.sleep(PATIENCE);
     runtime.block_on(group.sleep(Duration::from_millis(2)))?;
     late.cancel();

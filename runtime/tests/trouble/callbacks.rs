@@ -9,6 +9,7 @@ use std::task::{Context as PollContext, Poll, Wake, Waker};
 use std::time::Duration;
 
 use turnwheel_channel::Channel;
+use turnwheel_extras::Share;
 use turnwheel_runtime::completion::{completion, Executor, InlineExecutor, Rejected};
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::{

@@ -4,8 +4,9 @@ use std::error::Error;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 
-use turnwheel_runtime::oneshot::channel_shared;
+use turnwheel_runtime::oneshot::{channel, channel_shared, Metadata, Received};
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::{current_task, Context, Failure, Lifecycle, OnFailure};
 
@@ -370,4 +371,74 @@ fn boxed_values_of_a_oneshot_are_received_dropped_or_given_back_once() {
     drop(receiver);
     assert!(sender.send_boxed(boxed()).is_err(), "given back");
     assert_eq!(Arc::strong_count(&value), 1);
+}
+
+/// Values that lie at multiples of so many bytes; the second is of size zero.
+macro_rules! aligned {
+    ($($large:ident, $empty:ident: $bytes:literal;)+) => {$(
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        #[repr(align($bytes))]
+        struct $large(u8);
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        #[repr(align($bytes))]
+        struct $empty;
+    )+};
+}
+
+aligned! {
+    By16, EmptyBy16: 16;
+    By64, EmptyBy64: 64;
+    By128, EmptyBy128: 128;
+    By4096, EmptyBy4096: 4096;
+}
+
+fn lies_well<T>(value: &T) -> bool {
+    std::ptr::from_ref(value) as usize % std::mem::align_of::<T>() == 0
+}
+
+/// A state, jobs of all lanes, answers and metadata of a type.
+fn all_places_of<T>(sim: &Sim, value: T) -> Outcome
+where
+    T: Copy + fmt::Debug + PartialEq + Send + Sync + 'static,
+{
+    struct Meta<T>(T);
+    impl<T> Metadata for Meta<T> {}
+    let group = sim.group("aligned");
+    let task = group.spawn((value, 0_u32))?;
+    let job = move |state: &mut (T, u32), cx: &mut Context<'_, (T, u32)>| {
+        assert!(lies_well(&value) && lies_well(&state.0));
+        cx.run(move |state, _| {
+            assert!(lies_well(&value));
+            state.1 += 1;
+        })
+        .expect("there is room");
+        state.1 += 1;
+    };
+    task.submit(job)?;
+    task.submit_urgent(job)?;
+    drop(task.call(move |_, _| value));
+    let (sender, mut receiver) = channel(Meta(value));
+    assert!(lies_well(&receiver.state().metadata().0));
+    assert!(sender.send(value).is_ok());
+    let received = receiver.poll(Waker::noop());
+    assert_eq!(received, Poll::Ready(Received::Value(value)));
+    sim.run_until_idle();
+    let count = task.call(|state, _| (state.0, state.1));
+    sim.run_until_idle();
+    assert_eq!(count.wait()?, (value, 4));
+    Ok(())
+}
+
+#[test]
+fn over_aligned_states_jobs_and_answers_lie_where_their_types_ask() -> Outcome {
+    let sim = Sim::fifo();
+    all_places_of(&sim, By16(1))?;
+    all_places_of(&sim, By64(1))?;
+    all_places_of(&sim, By128(1))?;
+    all_places_of(&sim, By4096(1))?;
+    all_places_of(&sim, EmptyBy16)?;
+    all_places_of(&sim, EmptyBy64)?;
+    all_places_of(&sim, EmptyBy128)?;
+    all_places_of(&sim, EmptyBy4096)?;
+    Ok(())
 }

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use turnwheel_channel::Channel;
+use turnwheel_extras::Share;
 use turnwheel_runtime::completion::{completion, Completer};
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::Mailbox;

@@ -429,8 +429,7 @@ impl<S: Send + 'static> Context<'_, S> {
         F: FnOnce(&mut S, &mut Context<'_, S>, Fut::Output) + Send + 'static,
     {
         let source = self.begin_future(Kind::Holding, future, then);
-        self.keep_out_for(&source);
-        self.queue(Arc::clone(&source));
+        self.run_alone(Arc::clone(&source));
         Subscription::new(source)
     }
 
@@ -441,12 +440,11 @@ impl<S: Send + 'static> Context<'_, S> {
         F: FnOnce(&mut S, &mut Context<'_, S>, Fut::Output) + Send + 'static,
     {
         let source = self.begin_future(Kind::Holding, future, then);
-        self.keep_out_for(&source);
-        self.queue(source);
+        self.run_alone(source);
     }
 
-    /// Takes nothing else while this future is there.
-    fn keep_out_for(&mut self, source: &Arc<Source>) {
+    /// Queues a future, and takes nothing else while it is there.
+    fn run_alone(&mut self, source: Arc<Source>) {
         if source.mark.is_attached() {
             let extra = self.turn.header().extra_or_make();
             // SAFETY: we are in the task's turn and the borrow ends here.
@@ -455,6 +453,7 @@ impl<S: Send + 'static> Context<'_, S> {
             self.turn.owner().open.set(false);
             self.turn.interrupt();
         }
+        self.queue(source);
     }
 
     /// Runs a blocking closure on the group's blocking pool; its result comes back as a job.

@@ -1,15 +1,16 @@
 //! A completion with many consumers.
 
+use std::fmt;
 use std::future::{poll_fn, Future};
 use std::pin::Pin;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use super::chain::spawn_inline;
-use super::{block_on, block_on_timeout, completion, Completion};
-use crate::failure::{contain, Failure};
-use crate::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use turnwheel_runtime::completion::{block_on, block_on_timeout, completion};
+use turnwheel_runtime::internal::{contain, spawn_inline};
+use turnwheel_runtime::{Completion, Failure};
 
 /// A completion whose value every clone gets, in the order in which they were first polled. When
 /// the last clone is dropped before the value is there, the producer is notified of the cancel.
@@ -64,9 +65,14 @@ impl<T> State<T> {
     }
 }
 
-impl<T: Clone + Send + Sync + 'static> Completion<T> {
+/// Completions that can have many consumers.
+pub trait Share<T> {
     /// Makes it a completion that can be cloned. One more heap allocation.
-    pub fn shared(self) -> SharedCompletion<T> {
+    fn shared(self) -> SharedCompletion<T>;
+}
+
+impl<T: Clone + Send + Sync + 'static> Share<T> for Completion<T> {
+    fn shared(self) -> SharedCompletion<T> {
         let state = State { source: Some(self), value: None, wakers: Vec::new() };
         SharedCompletion { inner: Arc::new(Inner { state: Mutex::new(state) }), place: None }
     }
@@ -93,6 +99,7 @@ impl<T: Clone + Send + Sync + 'static> SharedCompletion<T> {
     ///
     /// ```
     /// use std::time::Duration;
+    /// use turnwheel_extras::Share;
     /// use turnwheel_runtime::completion::completion;
     /// let (completer, answer) = completion();
     /// let shared = answer.shared();
@@ -137,7 +144,11 @@ impl<T> Clone for SharedCompletion<T> {
     }
 }
 
-debug_fields!(impl<T> SharedCompletion<T>, self =>);
+impl<T> fmt::Debug for SharedCompletion<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedCompletion").finish_non_exhaustive()
+    }
+}
 
 impl<T: Clone + Send + Sync + 'static> Future for SharedCompletion<T> {
     type Output = Result<T, Failure>;
