@@ -18,11 +18,11 @@ pub struct TellError<M> {
     pub message: M,
 }
 
-impl<M> TellError<Large<M>> {
+impl<M> TellError<M> {
     #[cold]
     #[inline(never)]
-    fn open(self) -> TellError<M> {
-        TellError { kind: self.kind, message: *self.message.0 }
+    fn map<N>(self, message: impl FnOnce(M) -> N) -> TellError<N> {
+        TellError { kind: self.kind, message: message(self.message) }
     }
 }
 
@@ -30,7 +30,7 @@ impl<T, M> Open for Result<T, TellError<Large<M>>> {
     type Opened = Result<T, TellError<M>>;
 
     fn open(self) -> Self::Opened {
-        self.map_err(TellError::open)
+        self.map_err(|error| error.map(Large::open))
     }
 }
 
@@ -138,40 +138,39 @@ impl<M> AskError<M> {
             Self::TimedOut(_) | Self::Unanswered(_) => None,
         }
     }
-}
 
-impl<M> AskError<M> {
-    /// The error and the message apart.
-    pub(crate) fn split(self) -> (AskError<()>, Option<M>) {
+    /// The same error with another message.
+    pub(crate) fn map<N>(self, change: impl FnOnce(M) -> N) -> AskError<N> {
         match self {
-            Self::Refused(TellError { kind, message }) => {
-                (AskError::Refused(TellError { kind, message: () }), Some(message))
+            Self::Refused(error) => AskError::Refused(error.map(change)),
+            Self::Cycle { chain, message } => {
+                AskError::Cycle { chain, message: message.map(change) }
             }
-            Self::Cycle { chain, message } => (AskError::Cycle { chain, message: None }, message),
-            Self::TimedOut(spent) => (AskError::TimedOut(spent), None),
-            Self::Unanswered(failure) => (AskError::Unanswered(failure), None),
+            Self::TimedOut(spent) => AskError::TimedOut(spent),
+            Self::Unanswered(failure) => AskError::Unanswered(failure),
             Self::Intercepted { failure, message } => {
-                (AskError::Intercepted { failure, message: () }, Some(message))
+                AskError::Intercepted { failure, message: change(message) }
             }
             Self::NotOwner { owner, message } => {
-                (AskError::NotOwner { owner, message: () }, Some(message))
+                AskError::NotOwner { owner, message: change(message) }
             }
         }
     }
 
+    /// The error and the message apart.
+    pub(crate) fn split(self) -> (AskError<()>, Option<M>) {
+        let mut message = None;
+        let error = self.map(|held| message = Some(held));
+        (error, message)
+    }
+
     /// Joins the parts that [`AskError::split`] returns.
     pub(crate) fn join(error: AskError<()>, message: Option<M>) -> Self {
-        let error = match error {
-            AskError::Cycle { chain, .. } => return Self::Cycle { chain, message },
-            AskError::TimedOut(spent) => return Self::TimedOut(spent),
-            error => error,
-        };
-        let Some(message) = message else { return Self::Unanswered(error.into()) };
-        match error {
-            AskError::Refused(TellError { kind, .. }) => Self::Refused(TellError { kind, message }),
-            AskError::Intercepted { failure, .. } => Self::Intercepted { failure, message },
-            AskError::NotOwner { owner, .. } => Self::NotOwner { owner, message },
-            error => Self::Unanswered(error.into()),
+        match (error, message) {
+            (AskError::Cycle { chain, .. }, message) => Self::Cycle { chain, message },
+            (error, Some(message)) => error.map(|()| message),
+            (AskError::TimedOut(spent), None) => Self::TimedOut(spent),
+            (error, None) => Self::Unanswered(error.into()),
         }
     }
 }

@@ -164,7 +164,7 @@ impl<'a, A: Actor> Context<'a, A> {
         let (actor, class) = (self.name().to_owned(), self.turn.class().to_owned());
         let target = Target { system: &system, actor, class };
         let send = |message| self.tell_self_plain::<P, K>(message);
-        outgoing::tell::<M, P>(target, message, send).map_err(outgoing::Unsent::counted)
+        outgoing::tell::<M, P>(target, message, send, outgoing::lost)
     }
 
     #[inline(always)]
@@ -175,7 +175,7 @@ impl<'a, A: Actor> Context<'a, A> {
         self.turn.submit_job(Envelope::<M, M::Reply, K>::told(message)).map_err(|error| {
             let reason = DeadLetterReason::Refused(error.kind);
             self.turn.attachment().lose::<M>(|| self.turn.name().to_owned(), reason);
-            TellError { kind: error.kind, message: error.job.open().message }
+            error.into()
         })
     }
 

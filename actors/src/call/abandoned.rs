@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
+use turnwheel_runtime::internal::contain;
 use turnwheel_runtime::oneshot::{Metadata, Oneshot, SharedOneshot, WeakOneshot};
 use turnwheel_runtime::Group;
 
@@ -51,7 +52,9 @@ impl Watchers {
     fn wake_all(&self) {
         let wakers = self.0.lock().as_mut().map(|slots| mem::take(&mut slots.wakers));
         // Without the lock: a woken future may look at once.
-        wakers.into_iter().flatten().for_each(|(_, waker)| waker.wake());
+        for (_, waker) in wakers.into_iter().flatten() {
+            contain("a waker of an abandoned call", || waker.wake());
+        }
     }
 }
 

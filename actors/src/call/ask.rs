@@ -208,17 +208,15 @@ impl<M: Send + 'static, R: Send + 'static> Open for Ask<Large<M>, R> {
         #[cold]
         #[inline(never)]
         fn refused<M, R>(error: AskError<Large<M>>) -> Box<Other<M, R>> {
-            Other::refused(open(error))
-        }
-        fn open<M>(error: AskError<Large<M>>) -> AskError<M> {
-            let (error, message) = error.split();
-            AskError::join(error, message.map(Large::open))
+            Other::refused(error.map(Large::open))
         }
         let other = self.other.map(|other| match *other {
             Other::Refused(error) => refused(error),
             Other::Intercepted(call) => {
                 let call = call.into_inner();
-                Other::intercepted(async move { call.await.map_err(open) })
+                Other::intercepted(
+                    async move { call.await.map_err(|error| error.map(Large::open)) },
+                )
             }
         });
         Ask { waiting: self.waiting, other }

@@ -3,15 +3,15 @@
 //! A timer for each call would cost as much as the call, and stay in the wheel long after its
 //! answer. Here a call adds one entry to a list. Calls mostly have the same limit and are answered
 //! in order, so the list is a queue by deadline, and adding an entry removes answered ones at its
-//! front; a heap holds entries out of order. Answered calls behind a long one are swept out
+//! front; a map holds entries out of order. Answered calls behind a long one are swept out
 //! together, so a list never holds more than twice the waiting calls. The timer is armed for the
 //! earliest deadline and stays armed when that call is answered: if answers come in time it fires
 //! once for each deadline span, finds nothing, and is not armed again while no call waits.
 
 use std::cell::Cell;
-use std::cmp::{Ordering as Order, Reverse};
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -41,31 +41,11 @@ const TAKEN_MAX: usize = 2;
 
 const _: () = assert!(SHARDS.is_power_of_two());
 
-/// One waiting call; ordered by its deadline.
-struct Entry {
-    deadline_ns: u64,
-    call: SharedOneshot<Call>,
-}
+/// A waiting call, after its deadline.
+type Entry = (u64, SharedOneshot<Call>);
 
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        self.deadline_ns == other.deadline_ns
-    }
-}
-
-impl Eq for Entry {}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<Order> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Self) -> Order {
-        self.deadline_ns.cmp(&other.deadline_ns)
-    }
-}
+/// Waiting calls by deadline and number.
+type Early = BTreeMap<(u64, u64), SharedOneshot<Call>>;
 
 /// The calls of some threads. On a cache line of its own.
 #[repr(align(64))]
@@ -76,7 +56,9 @@ struct List {
     /// In order.
     queue: VecDeque<Entry>,
     /// Calls that were due before the last of the queue when they came.
-    heap: BinaryHeap<Reverse<Entry>>,
+    early: Early,
+    /// Number of the next early call.
+    next: u64,
     /// Number of entries that triggers the next sweep.
     sweep_at: usize,
 }
@@ -138,7 +120,7 @@ impl Deadlines {
     /// group without a lock.
     #[inline]
     pub(crate) fn add(&self, deadline_ns: u64, call: SharedOneshot<Call>) {
-        let mut entry = Some(Entry { deadline_ns, call });
+        let mut entry = Some((deadline_ns, call));
         let settled = match self.own.own(|list| list.add(entry.take())) {
             Some(settled) => settled,
             None => self.add_shared(entry.take()),
@@ -212,7 +194,7 @@ impl Deadlines {
             let _timer = self.timer.lock();
             self.armed_ns.store(u64::MAX, Ordering::Release);
         }
-        self.take_due(self.group.now_ns()).iter().for_each(|entry| entry.call.expire());
+        self.take_due(self.group.now_ns()).iter().for_each(|call| call.expire());
         let mut next_ns = u64::MAX;
         self.each(|list| next_ns = next_ns.min(list.earliest_ns()));
         if next_ns != u64::MAX {
@@ -222,14 +204,14 @@ impl Deadlines {
 
     /// Ends all calls: the group has ended, so nothing keeps their deadlines.
     fn abandon(&self) {
-        for entry in self.take_due(u64::MAX) {
-            entry.call.metadata().forwarded_ns.store(ABANDONED, Ordering::Relaxed);
-            entry.call.expire();
+        for call in self.take_due(u64::MAX) {
+            call.metadata().forwarded_ns.store(ABANDONED, Ordering::Relaxed);
+            call.expire();
         }
     }
 
     /// Takes the due calls out of the lists, where a woken caller may call again.
-    fn take_due(&self, now_ns: u64) -> Vec<Entry> {
+    fn take_due(&self, now_ns: u64) -> Vec<SharedOneshot<Call>> {
         let mut due = Vec::new();
         self.each(|list| list.take_due(now_ns, &mut due));
         due
@@ -237,12 +219,12 @@ impl Deadlines {
 }
 
 default_value! {
-    List => Self { queue: VecDeque::new(), heap: BinaryHeap::new(), sweep_at: SWEEP_MIN }
+    List => Self { queue: VecDeque::new(), early: BTreeMap::new(), next: 0, sweep_at: SWEEP_MIN }
 }
 
 impl List {
     fn len(&self) -> usize {
-        self.queue.len() + self.heap.len()
+        self.queue.len() + self.early.len()
     }
 
     /// Adds an entry; returns the settled ones in front of it.
@@ -250,55 +232,52 @@ impl List {
     fn add(&mut self, entry: Option<Entry>) -> Settled {
         let mut calls = [None, None];
         for place in &mut calls {
-            if self.queue.front().is_none_or(|first| !first.call.is_settled()) {
+            if self.queue.front().is_none_or(|(_, first)| !first.is_settled()) {
                 break;
             }
-            *place = self.queue.pop_front().map(|first| first.call);
+            *place = self.queue.pop_front().map(|(_, first)| first);
         }
-        if let Some(entry) = entry {
-            if self.queue.back().is_none_or(|last| last.deadline_ns <= entry.deadline_ns) {
-                self.queue.push_back(entry);
+        if let Some((deadline_ns, call)) = entry {
+            if self.queue.back().is_none_or(|(last_ns, _)| *last_ns <= deadline_ns) {
+                self.queue.push_back((deadline_ns, call));
             } else {
-                self.heap.push(Reverse(entry));
+                self.add_early(deadline_ns, call);
             }
         }
         Settled { calls, is_crowded: self.len() >= self.sweep_at }
     }
 
+    #[inline(never)]
+    fn add_early(&mut self, deadline_ns: u64, call: SharedOneshot<Call>) {
+        self.next += 1;
+        self.early.insert((deadline_ns, self.next), call);
+    }
+
     fn earliest_ns(&self) -> u64 {
-        let queued_ns = self.queue.front().map_or(u64::MAX, |entry| entry.deadline_ns);
-        let heaped_ns = self.heap.peek().map_or(u64::MAX, |Reverse(entry)| entry.deadline_ns);
-        queued_ns.min(heaped_ns)
+        let queued_ns = self.queue.front().map_or(u64::MAX, |(at_ns, _)| *at_ns);
+        let early_ns = self.early.first_key_value().map_or(u64::MAX, |((at_ns, _), _)| *at_ns);
+        queued_ns.min(early_ns)
     }
 
     /// Removes settled entries.
     #[cold]
-    fn sweep(&mut self) -> Vec<Entry> {
-        let mut settled = Vec::new();
-        let mut keep = |entry: Entry| {
-            let is_settled = entry.call.is_settled();
-            if is_settled {
-                settled.push(entry);
-                None
-            } else {
-                Some(entry)
-            }
-        };
-        self.queue = self.queue.drain(..).filter_map(&mut keep).collect();
-        let heap = self.heap.drain().filter_map(|Reverse(entry)| keep(entry).map(Reverse));
-        self.heap = heap.collect::<Vec<_>>().into();
+    fn sweep(&mut self) -> (VecDeque<Entry>, Early) {
+        let (queue, early) = (mem::take(&mut self.queue), mem::take(&mut self.early));
+        let (settled, queue) = queue.into_iter().partition(|(_, call)| call.is_settled());
+        let (settled_early, early) = early.into_iter().partition(|(_, call)| call.is_settled());
+        (self.queue, self.early) = (queue, early);
         self.sweep_at = (2 * self.len()).max(SWEEP_MIN);
-        settled
+        (settled, settled_early)
     }
 
     /// Removes due entries, and settled ones before the next pending one.
-    fn take_due(&mut self, now_ns: u64, due: &mut Vec<Entry>) {
-        let is_out = |entry: &Entry| entry.deadline_ns <= now_ns || entry.call.is_settled();
-        while self.queue.front().is_some_and(is_out) {
-            due.extend(self.queue.pop_front());
+    fn take_due(&mut self, now_ns: u64, due: &mut Vec<SharedOneshot<Call>>) {
+        let is_out = |at_ns: u64, call: &SharedOneshot<Call>| at_ns <= now_ns || call.is_settled();
+        while self.queue.front().is_some_and(|(at_ns, call)| is_out(*at_ns, call)) {
+            due.extend(self.queue.pop_front().map(|(_, call)| call));
         }
-        while self.heap.peek().is_some_and(|Reverse(entry)| is_out(entry)) {
-            due.extend(self.heap.pop().map(|Reverse(entry)| entry));
+        while self.early.first_key_value().is_some_and(|((at_ns, _), call)| is_out(*at_ns, call)) {
+            due.extend(self.early.pop_first().map(|(_, call)| call));
         }
     }
 }

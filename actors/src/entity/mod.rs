@@ -70,6 +70,7 @@ pub use reminder::{
 };
 pub use settings::EntitiesBuilder;
 pub(crate) use settings::Settings;
+pub(crate) use store::Home;
 pub use store::{MemoryStore, Record, StateStore, StoreError, StoreFuture, Stored};
 
 /// An entity is passivated after this time without a message, by default.

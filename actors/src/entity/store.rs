@@ -159,8 +159,9 @@ pub struct Stored<T> {
     home: Arc<Home>,
 }
 
+/// Origin of a stored state.
 #[derive(Debug)]
-struct Home {
+pub(crate) struct Home {
     store: Arc<dyn StateStore>,
     entity: &'static str,
     key: String,
@@ -272,6 +273,11 @@ impl Home {
         StoreError::Malformed { entity, key, problem: problem.to_string() }
     }
 
+    /// Whether another writer has written it since it was read.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.is_stale.load(Ordering::Relaxed)
+    }
+
     /// Refuses the late writes of an activation that was replaced.
     fn may_write(&self) -> Result<(), StoreError> {
         if self.fencing.is_current() {
@@ -286,10 +292,7 @@ impl Home {
             && !self.is_stale.swap(true, Ordering::Relaxed)
         {
             // Weak: the state of an actor that has begun anew since is another one.
-            let home = Arc::downgrade(self);
-            self.fencing.passivate_if(Box::new(move || {
-                home.upgrade().is_some_and(|home| home.is_stale.load(Ordering::Relaxed))
-            }));
+            self.fencing.passivate_if_stale(Arc::downgrade(self));
         }
         written
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use turnwheel_runtime::{SubmitError, SubmitErrorKind};
+use turnwheel_runtime::SubmitErrorKind;
 
 use super::member::Member;
 use super::shared::{Route, Shared};
@@ -20,23 +20,8 @@ use crate::system::{DeadLetterReason, System};
 /// Number of passes over the members when some of them end meanwhile.
 const ROUNDS_MAX: usize = 2 * POOL_MEMBERS_MAX;
 
-/// A message that was not taken.
-struct Refusal<M> {
-    /// `None`: the member waits for the caller.
-    kind: Option<SubmitErrorKind>,
-    message: M,
-}
-
-impl<M> Refusal<M> {
-    fn of<R, K>(error: SubmitError<Envelope<M, R, K>>) -> Self {
-        Self { kind: Some(error.kind), message: error.job.open().message }
-    }
-
-    fn into_error(self) -> TellError<M> {
-        // Only a call finds a cycle, and says so.
-        TellError { kind: self.kind.unwrap_or(SubmitErrorKind::Refused), message: self.message }
-    }
-}
+/// Kind of the refusal by a member that waits for the caller. No mailbox refuses with it.
+const WAITS: SubmitErrorKind = SubmitErrorKind::Refused;
 
 /// In-flight count of the message, in a pool that counts.
 type Counted<'a> = Option<&'a Arc<Load>>;
@@ -48,8 +33,8 @@ impl<A: Actor> Shared<A> {
         &self,
         route: Route,
         message: M,
-        mut send: impl FnMut(&Member<A>, Counted<'_>, M) -> Result<T, Refusal<M>>,
-    ) -> Result<T, Refusal<M>> {
+        mut send: impl FnMut(&Member<A>, Counted<'_>, M) -> Result<T, TellError<M>>,
+    ) -> Result<T, TellError<M>> {
         let mut message = message;
         for _ in 0..ROUNDS_MAX {
             let Some((members, first)) = self.choose(route) else { break };
@@ -58,7 +43,7 @@ impl<A: Actor> Shared<A> {
                 Route::Any => members.len(),
                 Route::Key(_) => 1,
             };
-            let mut last = None;
+            let mut last = WAITS;
             let mut has_ended = false;
             for (tried, member) in turn.iter().chain(rest).take(tries).enumerate() {
                 if tried > 0 {
@@ -69,19 +54,21 @@ impl<A: Actor> Shared<A> {
                     Err(refusal) => refusal,
                 };
                 message = refusal.message;
-                if refusal.kind == Some(SubmitErrorKind::Closed) {
-                    // The message goes to a successor: this member ended after the choice.
-                    self.forget(member.address.id());
-                    has_ended = true;
-                } else {
-                    last = refusal.kind.or(last);
+                match refusal.kind {
+                    SubmitErrorKind::Closed => {
+                        // The message goes to a successor: this member ended after the choice.
+                        self.forget(member.address.id());
+                        has_ended = true;
+                    }
+                    WAITS => {}
+                    kind => last = kind,
                 }
             }
             if !has_ended {
-                return Err(Refusal { kind: last, message });
+                return Err(TellError { kind: last, message });
             }
         }
-        Err(Refusal { kind: Some(SubmitErrorKind::Closed), message })
+        Err(TellError { kind: SubmitErrorKind::Closed, message })
     }
 
     fn counted<'a>(&self, member: &'a Member<A>) -> Counted<'a> {
@@ -109,11 +96,9 @@ impl<A: Actor> Shared<A> {
             })
         };
         match mode {
-            SendMode::Offer => {
-                self.offer_by::<M, P>(message, |message| send(message).map_err(Refusal::into_error))
-            }
+            SendMode::Offer => self.offer_by::<M, P>(message, send),
             SendMode::Tell | SendMode::Urgent => self.deliver::<M, P>(message, |message| {
-                send(message).map_err(|refusal| self.unsent(refusal))
+                send(message).map_err(|error| self.unsent(error))
             }),
         }
     }
@@ -138,7 +123,7 @@ impl<A: Actor> Shared<A> {
             self.count(member);
             let envelope = told::<A, P, K>(self.counted(member), message);
             let sent = place.permit.submit_job(envelope);
-            sent.map_err(|error| self.unsent(Refusal::of(error)))
+            sent.map_err(|error| self.unsent(error.into()))
         })
     }
 
@@ -151,7 +136,7 @@ impl<A: Actor> Shared<A> {
         self.deliver::<M, M>(message, |message| {
             self.count(member);
             let sent = send_tell::<A, M, K>(member, self.counted(member), message, SendMode::Tell);
-            sent.map_err(|refusal| self.unsent(refusal))
+            sent.map_err(|error| self.unsent(error))
         })
     }
 
@@ -191,31 +176,30 @@ impl<A: Actor> Shared<A> {
         let sent = self.offer(route, message, |member, counted, message| {
             if outgoing.chain.blocks(member.address.raw_id()) {
                 counted.inspect(|load| load.leave());
-                return Err(Refusal { kind: None, message });
+                return Err(TellError { kind: WAITS, message });
             }
             let load = counted.cloned();
             let (envelope, receiver, shared) =
                 Envelope::<M, M::Reply, K>::asked(message, outgoing.clone(), deadline_ns, load);
-            member.address.task.submit_job(envelope).map_err(Refusal::of)?;
+            member.address.task.submit_job(envelope)?;
             Ok((receiver, shared))
         });
         match sent {
             Ok((receiver, shared)) => {
                 Ask::waiting(receiver, shared, &system.shared().deadlines, now_ns)
             }
-            Err(Refusal { kind: None, message }) => {
+            Err(TellError { kind: WAITS, message }) => {
                 let mut chain = outgoing.chain.names();
                 chain.push(self.settings.name.clone());
                 Ask::refused(AskError::Cycle { chain, message: Some(message) })
             }
-            Err(refusal) => Ask::refused(AskError::Refused(self.unsent(refusal))),
+            Err(error) => Ask::refused(AskError::Refused(self.unsent(error))),
         }
     }
 
     /// The error of a message that no member took, counted as a dead letter.
     #[cold]
-    fn unsent<M>(&self, refusal: Refusal<M>) -> TellError<M> {
-        let error = refusal.into_error();
+    fn unsent<M>(&self, error: TellError<M>) -> TellError<M> {
         self.lost::<M>(DeadLetterReason::Refused(error.kind));
         error
     }
@@ -244,17 +228,16 @@ fn send_tell<A: Actor, M: MessageFor<A, K>, K: 'static>(
     counted: Counted<'_>,
     message: M,
     mode: SendMode,
-) -> Result<(), Refusal<M>> {
+) -> Result<(), TellError<M>> {
     if counted.is_none() && mode != SendMode::Urgent {
-        let offered = member.address.offer_plain::<M, K>(message);
-        return offered.map_err(|error| Refusal { kind: Some(error.kind), message: error.message });
+        return member.address.offer_plain::<M, K>(message);
     }
     let (task, told) = (&member.address.task, told::<A, M, K>(counted, message));
     let sent = match mode {
         SendMode::Urgent => task.submit_job_urgent(told),
         SendMode::Tell | SendMode::Offer => task.submit_job(told),
     };
-    sent.map_err(Refusal::of)
+    sent.map_err(TellError::from)
 }
 
 /// A message without a caller, with its count.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use turnwheel_runtime::internal::Scoped;
+use turnwheel_runtime::internal::{hide_from_turns, Scoped};
 use turnwheel_runtime::oneshot::WeakOneshot;
 
 use super::context::Baggage;
@@ -72,6 +72,11 @@ impl Ambient {
     #[inline(always)]
     pub(crate) fn within<R>(&self, run: impl FnOnce() -> R) -> R {
         AMBIENT.with(|ambient| ambient.enter(self, run))
+    }
+
+    /// Keeps the ambient request of a thread from the turns that it runs.
+    pub(crate) fn hide_from_turns() {
+        hide_from_turns(|run| AMBIENT.with(|ambient| ambient.leave(run)));
     }
 
     #[inline(always)]

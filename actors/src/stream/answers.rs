@@ -126,7 +126,7 @@ impl<T> Shared<T> {
 
 fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
-        waker.wake();
+        scope::contain("the waker of a stream of answers", || waker.wake());
     }
 }
 

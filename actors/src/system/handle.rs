@@ -7,6 +7,7 @@ use turnwheel_runtime::Group;
 
 use super::registry::Names;
 use crate::call::{Abandoned, Deadlines, ReplyTo};
+use crate::request::Ambient;
 use crate::system::dead_letter::register;
 use crate::system::{Chain, DeadLetter, DeadLetters, Interceptor};
 
@@ -112,6 +113,7 @@ debug_fields!(impl SystemBuilder, self => group: self.shared.group.name());
 
 impl SystemBuilder {
     fn new(group: &Group) -> Self {
+        Ambient::hide_from_turns();
         let shared = Shared {
             group: group.clone(),
             dead_letters: DeadLetters::default(),

@@ -17,6 +17,7 @@ use turnwheel_runtime::{Context, Failure, SubmitErrorKind};
 use super::receipt::{Receipt, Settled, Ticket};
 use super::{SubscriptionId, SubscriptionInfo, TopicOverflow, TOPIC_KEPT_MAX};
 use crate::recipient::{Recipient, RecipientPlace, SendMode};
+use crate::request::scope::contain;
 use crate::system::upkeep::submit_own;
 use crate::system::DeadLetterReason;
 
@@ -106,7 +107,9 @@ impl<M: 'static> Subscriber<M> {
             self.miss(DeadLetterReason::Dropped);
             settle(ticket, Settled::Removed);
         }
-        waker.into_iter().for_each(Waker::wake);
+        if let Some(waker) = waker {
+            contain("the waker of a subscription", || waker.wake());
+        }
     }
 
     /// Counts a message that it does not get.

@@ -481,3 +481,58 @@ fn a_waker_that_ends_another_wait_for_the_same_call_is_dropped_without_a_lock() 
     done.recv_timeout(Duration::from_secs(60))?;
     Ok(())
 }
+
+/// Takes a call and gives its reply to a test.
+struct Hands(mpsc::Sender<ReplyTo<()>>);
+
+impl Actor for Hands {
+    type Error = Infallible;
+}
+
+struct Hand;
+
+impl ReplyHandler<Hand> for Hands {
+    type Reply = ();
+
+    fn handle(&mut self, _: Hand, reply: ReplyTo<()>, _: &mut Context<'_, Self>) {
+        self.0.send(reply).expect("the test listens");
+    }
+}
+
+/// Panics when it wakes.
+struct BadWaker;
+
+impl Wake for BadWaker {
+    fn wake(self: Arc<Self>) {
+        panic!("on purpose");
+    }
+}
+
+/// Counts how often it wakes.
+struct Counts(std::sync::atomic::AtomicUsize);
+
+impl Wake for Counts {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
+    }
+}
+
+#[test]
+fn waker_that_panics_keeps_no_other_from_hearing_that_the_caller_has_given_up() -> Outcome {
+    let sim = Sim::fifo();
+    let system = System::new(&sim.group("cpu"));
+    let (give, replies) = mpsc::channel();
+    let hands = system.spawn(Hands(give))?;
+    let asked = hands.ask(Hand);
+    sim.run_until_idle();
+    let reply = replies.try_recv()?;
+    let counts = Arc::new(Counts(std::sync::atomic::AtomicUsize::new(0)));
+    let (bad, good) = (Waker::from(Arc::new(BadWaker)), Waker::from(Arc::clone(&counts)));
+    let (mut first, mut second) = (pin!(reply.abandoned(&system)), pin!(reply.abandoned(&system)));
+    assert!(first.as_mut().poll(&mut PollContext::from_waker(&bad)).is_pending());
+    assert!(second.as_mut().poll(&mut PollContext::from_waker(&good)).is_pending());
+    drop(asked);
+    assert_eq!(counts.0.load(std::sync::atomic::Ordering::Acquire), 1);
+    assert!(second.as_mut().poll(&mut PollContext::from_waker(&good)).is_ready());
+    Ok(())
+}

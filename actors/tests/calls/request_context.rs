@@ -3,6 +3,9 @@
 
 use std::convert::Infallible;
 use std::error::Error;
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context as PollContext, Poll, Waker};
 use std::time::Duration;
 
 use turnwheel_actors::{
@@ -10,6 +13,7 @@ use turnwheel_actors::{
     RequestContext, System, TraceContext,
 };
 use turnwheel_runtime::sim::Sim;
+use turnwheel_runtime::Group;
 
 type Outcome = Result<(), Box<dyn Error>>;
 type Seen = Option<String>;
@@ -69,7 +73,7 @@ impl InterleavedHandler<AskBeside> for Middle {
         &mut self,
         _: AskBeside,
         _: &mut Context<'_, Self>,
-    ) -> impl std::future::Future<Output = Self::Reply> + Send + 'static {
+    ) -> impl Future<Output = Self::Reply> + Send + 'static {
         let end = self.end.clone();
         async move {
             let (asked, _) = end.ask(Who).await.expect("the end lives");
@@ -155,6 +159,50 @@ fn values_follow_continuations_timers_and_messages_to_itself() -> Outcome {
         let ada = Some("ada".to_owned());
         assert_eq!(later, [None, ada.clone(), ada.clone(), ada], "seed {seed}");
     }
+    Ok(())
+}
+
+#[test]
+fn request_of_a_thread_that_runs_a_simulation_is_not_that_of_the_turns() -> Outcome {
+    let sim = Sim::fifo();
+    let middle = system(&sim)?;
+    middle.tell(Later)?;
+    of("ada").scope(|| {
+        sim.run_until_idle();
+        assert_eq!(user().as_deref(), Some("ada"), "it is the thread's again");
+    });
+    assert_eq!(sim.block_on(middle.ask(AllLater))??, [None]);
+    Ok(())
+}
+
+#[test]
+fn request_of_a_thread_that_waits_for_an_answer_is_not_that_of_the_turns_it_runs() -> Outcome {
+    let (group, mut workers) = Group::builder("hosted").workers(1).build_hosted()?;
+    let mut cx = PollContext::from_waker(Waker::noop());
+    // From now on the worker is the own one of this thread.
+    assert!(pin!(&mut workers[0]).poll(&mut cx).is_pending());
+    let system = System::new(&group);
+    let end = system.spawn(End)?;
+    let middle = system.spawn(Middle { end, later: Vec::new() })?;
+    middle.tell(Later)?;
+    let asked = middle.ask(AllLater);
+    let mut asked = pin!(asked);
+    let polled = of("ada").scope(|| {
+        let polled = asked.as_mut().poll(&mut cx);
+        assert_eq!(user().as_deref(), Some("ada"), "it is the thread's again");
+        polled
+    });
+    let Poll::Ready(later) = polled else { return Err("the thread assists".into()) };
+    assert_eq!(later?, [None]);
+    // So with a poll of the worker itself.
+    middle.tell(Later)?;
+    of("bob").scope(|| assert!(pin!(&mut workers[0]).poll(&mut cx).is_pending()));
+    let Poll::Ready(later) = pin!(middle.ask(AllLater)).poll(&mut cx) else {
+        return Err("the thread assists".into());
+    };
+    assert_eq!(later?, [None]);
+    drop(workers);
+    assert!(group.shutdown()?.is_clean());
     Ok(())
 }
 

@@ -2,7 +2,8 @@
 
 use std::convert::Infallible;
 use std::error::Error;
-use std::pin::Pin;
+use std::future::Future;
+use std::pin::{pin, Pin};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::task::{Context as Poll1, Wake, Waker};
@@ -403,4 +404,27 @@ fn waker_of_a_stream_is_dropped_without_a_lock_when_it_is_replaced_or_given_up()
     drop(answers);
     assert_eq!(dropped.load(Ordering::Relaxed), 3);
     assert!(sink.is_abandoned());
+}
+
+/// Panics when it wakes.
+struct BadWaker;
+
+impl Wake for BadWaker {
+    fn wake(self: Arc<Self>) {
+        panic!("on purpose");
+    }
+}
+
+#[test]
+fn waker_of_a_receiver_that_panics_does_not_fail_the_sender() -> Outcome {
+    let (mut sink, mut answers) = Answers::bounded(2);
+    let waker = Waker::from(Arc::new(BadWaker));
+    let mut cx = Poll1::from_waker(&waker);
+    assert!(pin!(answers.next()).poll(&mut cx).is_pending());
+    assert!(sink.try_send("first").is_ok());
+    assert_eq!(answers.wait_next()?, Some("first"));
+    assert!(pin!(answers.next()).poll(&mut cx).is_pending());
+    sink.end(Ok(()));
+    assert_eq!(answers.wait_next()?, None);
+    Ok(())
 }

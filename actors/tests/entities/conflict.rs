@@ -265,6 +265,23 @@ fn a_conflict_while_it_is_passivated_anyway_ends_in_order() -> Outcome {
     Ok(())
 }
 
+#[test]
+fn messages_behind_a_conflict_are_not_handled_while_the_group_ends() -> Outcome {
+    let scene = Scene::new();
+    let account = scene.entities.get::<Account>(7_u64);
+    assert_eq!(scene.sim.block_on(account.deposit(1))???, 1);
+    scene.write(7, 10)?;
+    let conflict = account.deposit(1);
+    let behind: Vec<_> = (0..3).map(|_| account.activation()).collect();
+    assert!(scene.entities.system().group().shutdown()?.is_clean());
+    assert!(is_conflict(&conflict.wait()?), "it was accepted, and is handled");
+    for ask in behind {
+        let answer = ask.wait();
+        assert!(answer.is_err(), "handled with a state that another has written: {answer:?}");
+    }
+    Ok(())
+}
+
 /// Looks at outgoing messages, and lets them pass.
 struct Look;
 

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::task::{Context as PollContext, Poll};
 
-use turnwheel_runtime::completion::{all, completion, first_success, race, InlineExecutor};
+use turnwheel_extras::{first_success, race, Share};
+use turnwheel_runtime::completion::{all, completion, InlineExecutor};
 use turnwheel_runtime::{Completion, Failure, Phase};
 
 use super::life::delay;

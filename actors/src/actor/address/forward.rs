@@ -1,5 +1,7 @@
 //! Messages whose answer goes to the caller of another message.
 
+use std::cell::Cell;
+
 use turnwheel_runtime::SubmitErrorKind;
 
 use super::Address;
@@ -30,8 +32,8 @@ impl<A: Actor> Address<A> {
         message: P,
         reply: ReplyTo<P::Reply>,
     ) -> Result<(), TellError<P>> {
-        let mut reply = Some(reply);
-        let mut send = |message| {
+        let reply = Cell::new(Some(reply));
+        let send = |message| {
             // A message without a caller is forwarded without one.
             let reply = reply.take().filter(ReplyTo::is_anybody);
             if reply.as_ref().is_some_and(|reply| reply.is_awaited_by(self.raw_id())) {
@@ -47,11 +49,11 @@ impl<A: Actor> Address<A> {
         if !self.is_intercepted() {
             return send(message);
         }
-        outgoing::tell::<M, P>(self.target(), message, send).map_err(|unsent| {
-            if let Some((reply, failure)) = reply.zip(unsent.failure.clone()) {
-                reply.fail(failure);
+        outgoing::tell::<M, P>(self.target(), message, send, |failure, info| {
+            if let Some(reply) = reply.take() {
+                reply.fail(failure.clone());
             }
-            unsent.counted()
+            outgoing::lost(failure, info);
         })
     }
 

@@ -133,7 +133,7 @@ impl<A: Actor> Address<A> {
         };
         let delivery = Delivery { message, baggage: Some(baggage), reply: None };
         let told = self.task.submit_job(Envelope::<M, M::Reply, K>::new(delivery));
-        told.map_err(|error| TellError { kind: error.kind, message: error.job.open().message })
+        told.map_err(TellError::from)
     }
 
     fn send_by<J>(&self, job: J, way: Way<A>) -> Result<(), SubmitError<J>>

@@ -4,10 +4,11 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use turnwheel_runtime::oneshot::{Receiver, SharedOneshot};
-use turnwheel_runtime::{Context, TaskJob};
+use turnwheel_runtime::{Context, SubmitError, TaskJob};
 
 use crate::actor::{Actor, ActorCell, MessageFor};
 use crate::call::{Answer, Call, Load, ReplyTo};
+use crate::error::TellError;
 use crate::request::{self, Ambient, Delivery};
 use crate::system::Undelivered;
 
@@ -89,5 +90,11 @@ impl<A: Actor, M: MessageFor<A, K>, K: 'static> TaskJob<ActorCell<A>> for Envelo
     #[inline(always)]
     fn run(self, cell: &mut ActorCell<A>, cx: &mut Context<'_, ActorCell<A>>) {
         M::receive(cell, self.open(), cx.reborrow());
+    }
+}
+
+impl<M, R, K> From<SubmitError<Envelope<M, R, K>>> for TellError<M> {
+    fn from(error: SubmitError<Envelope<M, R, K>>) -> Self {
+        Self { kind: error.kind, message: error.job.open().message }
     }
 }

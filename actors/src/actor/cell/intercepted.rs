@@ -63,30 +63,19 @@ fn between<T, R: Send + 'static>(
 }
 
 impl<A: Actor> ActorCell<A> {
-    /// Takes a message and begins with its interceptors; returns whether it counts as activity. If
-    /// there is no actor, the message is late, or an interceptor refuses, it is answered here.
+    /// Takes a message and begins with its interceptors; returns also whether it counts as activity.
+    /// If there is no actor, the message is late, or an interceptor refuses, it is answered here.
     fn take_in<M: Send + 'static, P: Carry<M>, R: Send + 'static>(
         &mut self,
-        delivery: &mut Delivery<P, R>,
+        mut delivery: Delivery<P, R>,
         ambient: &mut Ambient,
         turn: &Turn<'_, A>,
-    ) -> Option<(Interception, bool)> {
+    ) -> Option<(Interception, P, Option<ReplyTo<R>>, bool)> {
         if self.actor.is_none() {
             self.drop_without_actor::<M>(turn);
             return None;
         }
-        let is_activity = self.begin(delivery, turn)?;
-        let interception = self.begin_interception::<M, P, R>(delivery, ambient, turn)?;
-        Some((interception, is_activity))
-    }
-
-    /// Begins with the interceptors of a message. If one refuses, the message is answered here.
-    fn begin_interception<M: Send + 'static, P: Carry<M>, R: Send + 'static>(
-        &mut self,
-        delivery: &mut Delivery<P, R>,
-        ambient: &mut Ambient,
-        turn: &Turn<'_, A>,
-    ) -> Option<Interception> {
+        let is_activity = self.begin(&delivery, turn)?;
         let info = MessageInfo {
             actor: self.name(turn),
             class: self.class(turn),
@@ -101,12 +90,13 @@ impl<A: Actor> ActorCell<A> {
         let mut interception = Interception::new(self.state.chain(), info);
         let begun = ambient.within(|| interception.begin(delivery.message.message()));
         ambient.baggage = interception.info.request.baggage();
+        let Delivery { message, reply, .. } = delivery;
         let Err(failure) = begun else {
-            return Some(interception);
+            return Some((interception, message, reply, is_activity));
         };
         let mut end = failed::<R>(failure);
         ambient.within(|| interception.end(&mut end));
-        self.close_with::<M, _>(delivery.reply.take(), end, false, turn);
+        self.close_with::<M, _>(reply, end, false, turn);
         None
     }
 
@@ -141,7 +131,7 @@ impl<A: Actor> ActorCell<A> {
     #[cold]
     pub(crate) fn plain_intercepted<M, P, R>(
         &mut self,
-        mut delivery: Delivery<P, R>,
+        delivery: Delivery<P, R>,
         mut turn: Turn<'_, A>,
         handle: impl FnOnce(&mut A, P, &mut Context<'_, A>) -> R,
     ) where
@@ -155,12 +145,8 @@ impl<A: Actor> ActorCell<A> {
             .and_then(ReplyTo::call)
             .map_or(u64::MAX, |call| call.deadline_ns);
         let mut ambient = Ambient::plain(delivery.baggage.clone(), deadline_ns);
-        let Some((mut interception, _)) =
-            self.take_in::<M, P, _>(&mut delivery, &mut ambient, &turn)
-        else {
-            return;
-        };
-        let Delivery { message, reply, .. } = delivery;
+        let taken = self.take_in::<M, P, _>(delivery, &mut ambient, &turn);
+        let Some((mut interception, message, reply, _)) = taken else { return };
         let Some(actor) = &mut self.actor else { return };
         let mut cx = Context::new(turn.reborrow(), &mut self.state);
         if let Some(reply) = &reply {
@@ -178,19 +164,15 @@ impl<A: Actor> ActorCell<A> {
     #[cold]
     pub(crate) fn replying_intercepted<M, P: Carry<M>>(
         &mut self,
-        mut delivery: Delivery<P, <A as ReplyHandler<M>>::Reply>,
+        delivery: Delivery<P, <A as ReplyHandler<M>>::Reply>,
         mut turn: Turn<'_, A>,
     ) where
         A: ReplyHandler<M>,
         M: Send + 'static,
     {
         let mut ambient = Ambient::of(&delivery, None);
-        let Some((mut interception, _)) =
-            self.take_in::<M, P, _>(&mut delivery, &mut ambient, &turn)
-        else {
-            return;
-        };
-        let Delivery { message, reply, .. } = delivery;
+        let taken = self.take_in::<M, P, _>(delivery, &mut ambient, &turn);
+        let Some((mut interception, message, reply, _)) = taken else { return };
         let Some(actor) = &mut self.actor else { return };
         let mut held = Some(reply.unwrap_or_else(ReplyTo::nobody));
         let mut cx = Context::new(turn.reborrow(), &mut self.state);
@@ -212,19 +194,15 @@ impl<A: Actor> ActorCell<A> {
     #[cold]
     pub(crate) fn exclusive_intercepted<M, P: Carry<M>>(
         &mut self,
-        mut delivery: Delivery<P, <A as AsyncHandler<M>>::Reply>,
+        delivery: Delivery<P, <A as AsyncHandler<M>>::Reply>,
         mut turn: Turn<'_, A>,
     ) where
         A: AsyncHandler<M>,
         M: Send + 'static,
     {
         let mut ambient = Ambient::of(&delivery, Some(self.asker(&turn, false)));
-        let Some((interception, is_activity)) =
-            self.take_in::<M, P, _>(&mut delivery, &mut ambient, &turn)
-        else {
-            return;
-        };
-        let Delivery { message, reply, .. } = delivery;
+        let taken = self.take_in::<M, P, _>(delivery, &mut ambient, &turn);
+        let Some((interception, message, reply, is_activity)) = taken else { return };
         let cx = AsyncContext::new(self.state.address(&turn));
         let Some(mut lent) = self.lend() else { return };
         let future = async move {
@@ -242,7 +220,7 @@ impl<A: Actor> ActorCell<A> {
     #[cold]
     pub(crate) fn interleaved_intercepted<M, P: Carry<M>>(
         &mut self,
-        mut delivery: Delivery<P, <A as InterleavedHandler<M>>::Reply>,
+        delivery: Delivery<P, <A as InterleavedHandler<M>>::Reply>,
         mut turn: Turn<'_, A>,
     ) where
         A: InterleavedHandler<M>,
@@ -250,12 +228,8 @@ impl<A: Actor> ActorCell<A> {
     {
         let asker = (A::ADMITS != Admits::All).then(|| self.asker(&turn, true));
         let mut ambient = Ambient::of(&delivery, asker);
-        let Some((mut interception, is_activity)) =
-            self.take_in::<M, P, _>(&mut delivery, &mut ambient, &turn)
-        else {
-            return;
-        };
-        let Delivery { message, reply, .. } = delivery;
+        let taken = self.take_in::<M, P, _>(delivery, &mut ambient, &turn);
+        let Some((mut interception, message, reply, is_activity)) = taken else { return };
         let Some(actor) = &mut self.actor else { return };
         let mut cx = Context::new(turn.reborrow(), &mut self.state);
         let (made, ran) = interception.within(|| {

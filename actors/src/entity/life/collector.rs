@@ -4,15 +4,17 @@
 //! look-ups of keys keep the times. An entity without a recent look-up is asked itself, in its
 //! turn: it also knows its uses by other ways.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use turnwheel_runtime::{Completion, Context, Task};
 
 use crate::actor::ActorCell;
 use crate::call::nanos;
-use crate::entity::{age_ns, Directory, Entities, Entity, LookError, Suspects, HELD_NS};
+use crate::entity::{age_ns, Directory, Entities, Entity, Home, LookError, Suspects, HELD_NS};
 
 use crate::system::upkeep::submit_own;
 
@@ -37,6 +39,8 @@ pub(crate) struct Collector {
     is_watching: AtomicBool,
     is_making_room: AtomicBool,
     pub(crate) suspects: Suspects,
+    /// States that met a conflict, by their activations, until the request that met it is over.
+    pub(crate) stale: Mutex<HashMap<u64, Weak<Home>>>,
 }
 
 /// The task that looks; lives while there are active entities.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use turnwheel_runtime::Phase;
 
 use crate::actor::{ActorCell, Forwarder, Pending, Turn};
-use crate::entity::{Directory, Entity, EntityContext, EntityKey};
+use crate::entity::{Directory, Entity, EntityContext, EntityKey, Home};
 
 /// Treatment of an activation whose write meets a [conflict](crate::entity::StoreError::Conflict):
 /// another writer has written the state since it was read.
@@ -25,8 +25,8 @@ pub enum OnConflict {
 pub(crate) trait Fencing: fmt::Debug + Send + Sync {
     /// Whether no other activation of the key has taken over.
     fn is_current(&self) -> bool;
-    /// Passivates it after the request under way, if `is_stale` then.
-    fn passivate_if(&self, is_stale: Box<dyn Fn() -> bool + Send>);
+    /// Passivates it after the request under way, if its state is stale then.
+    fn passivate_if_stale(&self, state: Weak<Home>);
 }
 
 /// One activation, by its key and number.
@@ -50,29 +50,20 @@ impl<E: Entity> Fencing for Activation<E> {
         directory.is_some_and(|directory| directory.id_of(&self.key) == Some(self.id))
     }
 
-    fn passivate_if(&self, is_stale: Box<dyn Fn() -> bool + Send>) {
+    fn passivate_if_stale(&self, state: Weak<Home>) {
         if E::ON_CONFLICT == OnConflict::Keep {
             return;
         }
         let Some(directory) = self.directory.upgrade() else { return };
-        let Some(task) = directory.task_of(&self.key) else { return };
-        if task.phase() < Phase::Started {
-            // A conflict in the activation is the activation's to answer for.
-            return;
-        }
-        let (key, id) = (self.key.clone(), self.id);
-        let told = task.submit_urgent(move |cell, turn| {
-            if cell.state.id == id && is_stale() {
-                tracing::info!(
-                    entity = std::any::type_name::<E>(), key = %key.text(),
-                    "passivated: its state was written by another"
-                );
-                directory.hand_over(&key, cell, turn);
-            }
-        });
-        if told.is_err() {
-            // It is ending, or its urgent lane is full: then it is closed in order.
-            drop(task.close());
+        let shard = directory.shard(&self.key);
+        let entry = shard.get(&self.key).filter(|entry| entry.is_activation(self.id));
+        let Some(task) = entry.and_then(|entry| entry.task().cloned()) else { return };
+        // A conflict in the activation is the activation's to answer for.
+        if task.phase() >= Phase::Started {
+            directory.collector.stale.lock().insert(self.id, state);
+            drop(shard);
+            // No job: an activation that ends with its group takes none any more.
+            task.interrupt();
         }
     }
 }

@@ -4,15 +4,17 @@ use std::future::Future;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use turnwheel_runtime::{Completion, Failure, Lifecycle, OnFailure};
+use turnwheel_runtime::{Completion, Failure, Lifecycle, OnFailure, Phase};
 
 use crate::actor::{ActorCell, Context, Directive, Exit, Outcome, Restart, RestartCounter, Turn};
 use crate::call::{nanos, CallChain};
-use crate::entity::{Directory, Entities, Entity, EntityKey, Failures, Ownership, StateStore};
+use crate::entity::{
+    Directory, Entities, Entity, EntityKey, Failures, Home, Ownership, StateStore,
+};
 use crate::request::{scope, Ambient};
 use crate::system::id;
 
@@ -206,6 +208,24 @@ impl<E: Entity> EntityHooks<E> {
         }
     }
 
+    /// Ends an activation if its state is stale after the future that holds the actor.
+    fn fence(&self, state: Weak<Home>, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>) {
+        cell.take_back();
+        if cell.actor.is_none() && cell.state.is_lent() {
+            let hooks = self.again();
+            turn.await_exclusive(std::future::ready(()), move |cell, turn, ()| {
+                hooks.fence(state, cell, turn);
+            });
+        } else if turn.phase() <= Phase::Started && state.upgrade().is_some_and(|it| it.is_stale())
+        {
+            tracing::info!(
+                entity = std::any::type_name::<E>(), key = %self.key.text(),
+                "passivated: its state was written by another"
+            );
+            self.directory.hand_over(&self.key, cell, turn);
+        }
+    }
+
     /// The continuation of an activation.
     fn settle(&self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>, outcome: Outcome) {
         cell.take_back();
@@ -239,6 +259,7 @@ impl<E: Entity> EntityHooks<E> {
         // A key whose activation was stuck is free at once.
         let held = failure.filter(|_| !self.is_stuck);
         self.directory.has_ended(&self.key, cell.state.id, held, self.failures.take());
+        self.directory.collector.stale.lock().remove(&cell.state.id);
         if let Err(panic) = told {
             std::panic::resume_unwind(panic);
         }
@@ -335,6 +356,8 @@ impl<E: Entity> Lifecycle<ActorCell<E>> for EntityHooks<E> {
     fn interrupted(&mut self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>) -> Outcome {
         self.take_returning(cell, turn);
         self.is_stuck |= self.directory.makes_way(&self.key, cell, turn);
+        let stale = self.directory.collector.stale.lock().remove(&cell.state.id);
+        stale.into_iter().for_each(|state| self.fence(state, cell, turn));
         Ok(())
     }
 

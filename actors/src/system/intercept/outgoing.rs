@@ -49,7 +49,7 @@ pub(crate) trait Destination {
         send: impl FnOnce(P) -> Result<(), TellError<P>>,
     ) -> Result<(), TellError<P>> {
         match self.is_intercepted() {
-            true => tell::<M, P>(self.target(), message, send).map_err(Unsent::counted),
+            true => tell::<M, P>(self.target(), message, send, lost),
             false => send(message),
         }
     }
@@ -61,7 +61,7 @@ pub(crate) trait Destination {
         send: impl FnOnce(P) -> Result<(), TellError<P>>,
     ) -> Result<(), TellError<P>> {
         match self.is_intercepted() {
-            true => tell::<M, P>(self.target(), message, send).map_err(|unsent| unsent.error),
+            true => tell::<M, P>(self.target(), message, send, |_, _| ()),
             false => send(message),
         }
     }
@@ -92,54 +92,41 @@ impl Target<'_> {
     }
 }
 
-/// A message that was not sent, and the failure of the interceptor that refused it.
-pub(crate) struct Unsent<M> {
-    pub(crate) error: TellError<M>,
-    pub(crate) failure: Option<Failure>,
-    info: MessageInfo,
+/// Counts a message that an interceptor has refused as a dead letter. The sender counts the refusals
+/// of the mailbox.
+pub(crate) fn lost(_: &Failure, info: &MessageInfo) {
+    let letters = &info.system.shared().dead_letters;
+    let reason = DeadLetterReason::Refused(SubmitErrorKind::Refused);
+    letters.add(info.message, || info.actor.to_string(), reason);
 }
 
-impl<M> Unsent<M> {
-    /// Its error. A message refused by an interceptor is counted here as a dead letter; the sender
-    /// counts the mailbox's refusals.
-    pub(crate) fn counted(self) -> TellError<M> {
-        let Self { error, failure, info } = self;
-        if failure.is_some() {
-            let letters = &info.system.shared().dead_letters;
-            let reason = DeadLetterReason::Refused(error.kind);
-            letters.add(info.message, || info.actor.to_string(), reason);
-        }
-        error
-    }
-}
-
-/// Sends a message without an answer.
+/// Sends a message without an answer. `refused` is told of a refusal by an interceptor.
 #[cold]
 pub(crate) fn tell<M: Send + 'static, P: Carry<M>>(
     target: Target<'_>,
     message: P,
     send: impl FnOnce(P) -> Result<(), TellError<P>>,
-) -> Result<(), Unsent<P>> {
+    refused: impl FnOnce(&Failure, &MessageInfo),
+) -> Result<(), TellError<P>> {
     let mut interception = target.interception::<M>(false);
     let sent = pass::<M, P, _>(&mut interception, message, |message: P, info| {
         info.request.scope(|| send(message))
     });
-    let (error, failure) = match sent {
-        Ok(Ok(())) => {
-            interception.end(&mut End::<()>::Open);
-            return Ok(());
+    let (mut end, sent) = match sent {
+        Ok(Ok(())) => (End::<()>::Open, Ok(())),
+        Ok(Err(error)) => {
+            let seen = TellError { kind: error.kind, message: () };
+            (End::Failed(AskError::Refused(seen)), Err(error))
         }
-        Ok(Err(error)) => (error, None),
         Err((failure, message)) => {
-            (TellError { kind: SubmitErrorKind::Refused, message }, Some(failure))
+            let seen = AskError::Intercepted { failure: failure.clone(), message: () };
+            interception.end(&mut End::<()>::Failed(seen));
+            refused(&failure, &interception.info);
+            return Err(TellError { kind: SubmitErrorKind::Refused, message });
         }
     };
-    let seen = match &failure {
-        Some(failure) => AskError::Intercepted { failure: failure.clone(), message: () },
-        None => AskError::Refused(TellError { kind: error.kind, message: () }),
-    };
-    interception.end(&mut End::<()>::Failed(seen));
-    Err(Unsent { error, failure, info: interception.info.clone() })
+    interception.end(&mut end);
+    sent
 }
 
 /// Begins with the interceptors and sends; a refused message comes back.

@@ -175,9 +175,9 @@ impl AsyncHandler<Compare> for Keeper {
 }
 
 impl Keeper {
-    /// It handles nothing after a write that was refused, but at the end of the group.
+    /// It handles nothing after a write that was refused.
     fn check_fence(&self) {
-        if self.is_fenced && !with(|world| world.is_ending) {
+        if self.is_fenced {
             violation(format!("keeper {} goes on after it was replaced", self.key));
         }
     }
