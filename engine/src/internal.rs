@@ -17,6 +17,7 @@ use crate::id::{PlanId, StepId};
 use crate::payload::Payload;
 use crate::plan::{Plan, Record};
 use crate::store::{Seq, StoreReader, WorldKind};
+use crate::time::Time;
 use crate::world::{DeadLetters, Letters, Shared, TriggerOptions, World, WorldBuilder};
 
 pub use self::alone::{call_alone, has_phase, plan_alone, run_alone, Calling, Over, Phase};
@@ -24,13 +25,16 @@ pub use crate::action::panic_message;
 pub use crate::action::transact::transact;
 pub use crate::error::unanswered;
 pub use crate::journal::{decode, decode_plan, encode_plan};
-pub use crate::picture::{fault_text, task_place, EFFECT, TASK};
+pub use crate::picture::{fault_text, task_place, EFFECT, REQUEST, TASK};
 pub use crate::run::row;
 pub use crate::store::change::admit;
 pub use crate::world::{Heard, Later, Plugin};
 
 /// Entity type whose states are the dead letters of a store.
 pub const LETTERS: &str = crate::store::LETTERS;
+
+/// Key of the state that changes with each change of dead letters.
+pub const LETTER_NEWEST: &str = crate::store::LETTER_NEWEST;
 
 /// World that may have ended.
 #[derive(Clone, Debug)]
@@ -58,6 +62,16 @@ pub fn with_clock_hold(builder: WorldBuilder, hold: Duration) -> WorldBuilder {
     builder.clock_hold(hold)
 }
 
+/// Keeps so many due times in memory: a few, for tests with a few plans.
+pub fn with_wakes_kept(builder: WorldBuilder, kept: usize) -> WorldBuilder {
+    builder.wakes_kept(kept)
+}
+
+/// Returns the number of due times in the memory of a world.
+pub fn wakes_in_memory(world: &World) -> Completion<usize> {
+    world.shared().wakes().count()
+}
+
 /// Returns the action of a world.
 pub fn action<A: Action>(world: &World) -> Option<Arc<A>> {
     world.shared().registry().get::<A>()
@@ -76,6 +90,11 @@ pub fn worlds_with(world: &World, action: &str) -> Vec<u64> {
 /// Runs a future on the threads of a world's store.
 pub fn spawn(world: &World, future: impl Future<Output = ()> + Send + 'static) {
     world.shared().hub().spawn(future);
+}
+
+/// Returns the time of a world's plans: that of the wall, without the jumps of a moment.
+pub fn now(world: &World) -> Time {
+    world.shared().now()
 }
 
 /// Waits for a moment of the world's time.
@@ -187,4 +206,9 @@ pub fn when_taken<A: Action>(step: &mut StepContext<A>, work: impl Fn() + Send +
 /// a whole: the caller bounds how often this is done.
 pub fn note<A: Action>(step: &mut StepContext<A>, text: String) {
     step.note(text);
+}
+
+/// Has a plan begin in another world, which runs it as long as it is there.
+pub fn in_world(options: TriggerOptions, world: u64) -> TriggerOptions {
+    options.in_world(world)
 }

@@ -28,9 +28,9 @@ use std::time::Duration;
 /// wait for; larger data belongs into a file or an object store, with its name in the payload.
 pub const PAYLOAD_BYTES_MAX: usize = 4 * 1_024 * 1_024;
 
-/// Bytes from which on a text in an entry or a snapshot is kept apart: 64 KiB. A smaller one costs less
-/// within its entry than a row of its own; larger ones would be written again with each snapshot.
-/// Entries say what it was when they were written.
+/// Bytes from which on a text in an entry or a snapshot is kept apart: 64 KiB. A smaller one costs
+/// less within its entry than a row of its own; larger ones would be written again with each
+/// snapshot. Entries say what it was when they were written.
 pub const VALUE_ASIDE_BYTES: usize = 64 * 1_024;
 
 /// Steps of one plan. Beyond it the graph of a plan is a data set; sub-plans split it.
@@ -42,8 +42,8 @@ pub const PLANNING_DEPTH_MAX: usize = 128;
 /// Events that wait for one step. A step that takes no more of them must not fill the store.
 pub const EVENTS_MAX: usize = 10_000;
 
-/// How often an entry is tried that the codec cannot encode, about once a second: a codec that has no
-/// key for a minute stops no plan.
+/// How often an entry is tried that the codec cannot encode, about once a second: a codec that has
+/// no key for a minute stops no plan.
 pub const ENCODINGS_MAX: u32 = 60;
 
 /// Bytes of one chunk of a plan's output stream: a reader gets pages of them.
@@ -104,8 +104,9 @@ pub const ERROR_BYTES_MAX: usize = 64 * 1_024;
 /// They are in rows of lists. A longer one is cut, and says how long it was.
 pub const REASON_BYTES_MAX: usize = 4 * 1_024;
 
-/// Ids of events that a step remembers, the newest ones: a repetition of one of them is dropped. A step that
-/// takes events for years must not grow with each, and each event is looked up among them.
+/// Ids of events that a step remembers, the newest ones: a repetition of one of them is dropped. A
+/// step that takes events for years must not grow with each, and each event is looked up among
+/// them.
 pub const EVENT_IDS_MAX: usize = 10_000;
 
 /// The same of a step that is over: a sender that has missed its answer repeats its event soon.
@@ -123,14 +124,24 @@ pub const APPENDS_MAX: u64 = 1 << 18;
 /// Appends in one commit: more would keep the first of them waiting without using the disk better.
 pub const COMMIT_APPENDS_MAX: usize = 1_024;
 
-/// Rows of the search tables that one commit brings up to date, at most.
+/// Rows of the search tables that one commit brings up to date, at most, while few are behind: they
+/// make the commit longer for the plans that wait for it.
 pub const COMMIT_ROWS_MAX: usize = 128;
+
+/// The same while many are behind: as many as there may be entries, so that rows never fall further
+/// behind than a few commits.
+pub const COMMIT_ROWS_MANY: usize = COMMIT_APPENDS_MAX;
 
 /// Rows of the search tables that may be behind before commits start to bring them up to date.
 pub const ROWS_BEHIND: usize = 1_024;
 
 /// Time for which a waiting plan stays in memory after its last event.
 pub const PLAN_IDLE: Duration = Duration::from_secs(2);
+
+/// Due times of plans outside memory that a world keeps in memory, the earliest ones; twice as
+/// many while plans are added. Later ones are read from the store a minute before their turn: 1
+/// million of them would take 100 MiB.
+pub const WAKES_KEPT: usize = 32_768;
 
 /// Entries after which a plan that leaves memory is stored in full, so that loading it stays short.
 /// The entries must also have as many bytes as the plan had then: so the bytes stored for an event
@@ -154,11 +165,12 @@ pub const STORE_RESERVE_BYTES: u64 = 64 * 1_024 * 1_024;
 pub const LOG_BYTES_PAGE: u64 = 4_096 + 24;
 
 /// Pages in the write-ahead log of a file from which on they are moved to their places, beside the
-/// writer: 4 MiB. A longer log is read at each start after a crash, a shorter one is synced more often.
+/// writer: 4 MiB. A longer log is read at each start after a crash, a shorter one is synced more
+/// often.
 pub const LOG_PAGES_SOON: u64 = 1_000;
 
-/// Pages in the write-ahead log of a file at which the writer waits until they are moved: 64 MiB. Only
-/// when they come faster than they can be moved beside it.
+/// Pages in the write-ahead log of a file at which the writer waits until they are moved: 64 MiB.
+/// Only when they come faster than they can be moved beside it.
 pub const LOG_PAGES_MAX: u64 = 16_000;
 
 /// Time that the writer waits for readers of the write-ahead log before the log is restarted. If a
@@ -181,8 +193,8 @@ pub const CLEAN_EVERY: Duration = Duration::from_secs(600);
 /// Pause between two slices: others use the store meanwhile.
 pub const CLEAN_PAUSE: Duration = Duration::from_millis(20);
 
-/// Steps that run their code at once in a queue whose size is not said. The group has 128 threads for
-/// code that blocks: half of them are left to other queues.
+/// Steps that run their code at once in a queue whose size is not said. The group has 128 threads
+/// for code that blocks: half of them are left to other queues.
 pub const DEFAULT_QUEUE_SIZE: u32 = 64;
 
 /// Calls that a queue's rate may count: it remembers when each of them began.
@@ -227,8 +239,8 @@ pub const SCHEDULE_RANGES_MAX: usize = 100;
 /// Missed times are counted up to this number at once; more would hold up other schedules.
 pub const SCHEDULE_MISSED_MAX: u64 = 10_000;
 
-/// Instructions of SQLite that a step's own SQL may take in a commit that it shares with others: about
-/// 50 milliseconds.
+/// Instructions of SQLite that a step's own SQL may take in a commit that it shares with others:
+/// about 50 milliseconds.
 pub const WORK_SHARED_OPS: u64 = 2_000_000;
 
 /// The same in a commit of its own: about a second, in which no plan goes on.
@@ -256,7 +268,8 @@ pub const WATCH_BYTES_MAX: usize = 16 * 1_024 * 1_024;
 /// Journal entries that a listener reads from the store in one go: others read between.
 pub const WATCH_PAGE: usize = 256;
 
-/// Plans that a listener keeps in memory; others are read from the store when something happens to them.
+/// Plans that a listener keeps in memory; others are read from the store when something happens to
+/// them.
 pub const WATCH_PLANS_MAX: usize = 1_024;
 
 /// Steps of the plans that a listener keeps in memory: some 64 MiB.
@@ -279,7 +292,8 @@ pub const DESK_MAX: u64 = (1 << 18) - 1;
 /// Time limit of a request to another world, after which its outcome is unknown.
 pub const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 
-/// A world that does not own what it is asked for, though it is said to, is asked again after this time.
+/// A world that does not own what it is asked for, though it is said to, is asked again after this
+/// time.
 pub const REQUEST_AGAIN: Duration = Duration::from_millis(50);
 
 /// Time after which other nodes have the slots of one that is silent; a usual one.
@@ -300,12 +314,12 @@ pub const CLAIM_NAME_MAX: usize = 1_024;
 /// Bytes of the data of a claim, at most.
 pub const CLAIM_DATA_MAX: usize = 16 * 1_024;
 
-/// Messages that are kept for a plan while its planning is under way: orders, events, and plans that wait for
-/// its end. More are refused.
+/// Messages that are kept for a plan while its planning is under way: orders, events, and plans
+/// that wait for its end. More are refused.
 pub const EARLY_MESSAGES_MAX: usize = 1_024;
 
-/// Sub-plans of one step that are under way at once if it says nothing: more would fill memory, and the
-/// mailbox of the plan that waits for them, without being done earlier.
+/// Sub-plans of one step that are under way at once if it says nothing: more would fill memory,
+/// and the mailbox of the plan that waits for them, without being done earlier.
 pub const SUB_PLANS_AT_ONCE: u32 = 1_024;
 
 /// The same at most, whatever the step says: below what the mailbox of a plan takes.
@@ -314,8 +328,8 @@ pub const SUB_PLANS_AT_ONCE_MAX: u32 = 8_192;
 /// Sub-plans of one step that wait with their inputs in memory; further ones stay in the journal.
 pub const SUB_PLANS_IN_MEMORY: usize = 1_024;
 
-/// Sub-plans whose inputs are read from the journal in one go: half of them are left when the next ones
-/// are read.
+/// Sub-plans whose inputs are read from the journal in one go: half of them are left when the next
+/// ones are read.
 pub const SUB_PLANS_PAGE: usize = 512;
 
 /// Bytes of the inputs that are read in one go, about: beyond it a page has fewer sub-plans.

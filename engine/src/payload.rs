@@ -10,14 +10,20 @@ use crate::error::PayloadError;
 use crate::finite::is_finite;
 use crate::limits::PAYLOAD_BYTES_MAX;
 
-/// A JSON text. Clones share it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Payload(Arc<str>);
+const NULL: &str = "null";
+
+/// A JSON text. Clones share it. A `null` is not allocated: most steps begin with one.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Payload(Option<Arc<str>>);
 
 impl Payload {
     /// The text of `null`.
-    pub fn null() -> Self {
-        Self(Arc::from("null"))
+    pub const fn null() -> Self {
+        Self(None)
+    }
+
+    fn from_text(text: &str) -> Self {
+        Self((text != NULL).then(|| Arc::from(text)))
     }
 
     /// Expresses a value.
@@ -31,15 +37,15 @@ impl Payload {
         if text.len() > PAYLOAD_BYTES_MAX {
             return Err(PayloadError::TooLong { bytes: text.len() });
         }
-        if text.contains("null") && !is_finite(value) {
+        if text.contains(NULL) && !is_finite(value) {
             return Err(PayloadError::NotFinite);
         }
-        Ok(Self(text.into()))
+        Ok(Self::from_text(&text))
     }
 
     /// Expresses a value around one that has passed the limit already.
     pub(crate) fn enclosing<T: Serialize>(value: &T) -> Self {
-        serde_json::to_string(value).map_or_else(|_| Self::null(), |text| Self(text.into()))
+        serde_json::to_string(value).map_or_else(|_| Self::null(), |text| Self::from_text(&text))
     }
 
     /// Takes a text that is already JSON.
@@ -53,7 +59,7 @@ impl Payload {
         if text.len() > PAYLOAD_BYTES_MAX {
             return Err(PayloadError::TooLong { bytes: text.len() });
         }
-        Ok(Self(text.into()))
+        Ok(Self::from_text(text))
     }
 
     /// Understands it as a value of a type.
@@ -63,18 +69,18 @@ impl Payload {
     /// The text does not describe such a value; the message says where, and repeats nothing of the text: it may
     /// be something that is [masked](crate::Action::present) where people look.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, PayloadError> {
-        serde_json::from_str(&self.0)
+        serde_json::from_str(self.as_str())
             .map_err(|error| PayloadError::Malformed(without_value(&error)))
     }
 
     /// The JSON text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        self.0.as_deref().unwrap_or(NULL)
     }
 
     /// Whether it is `null`.
     pub fn is_null(&self) -> bool {
-        &*self.0 == "null"
+        self.0.is_none()
     }
 }
 
@@ -96,34 +102,28 @@ fn without_value(error: &serde_json::Error) -> serde_json::Error {
     Error::custom(short)
 }
 
-impl Default for Payload {
-    fn default() -> Self {
-        Self::null()
-    }
-}
-
 impl fmt::Debug for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
 impl fmt::Display for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
 impl Serialize for Payload {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
+        serializer.serialize_str(self.as_str())
     }
 }
 
 impl<'de> Deserialize<'de> for Payload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Ok(Self(text.into()))
+        Ok(Self::from_text(&text))
     }
 }
 

@@ -20,7 +20,7 @@ const USERS: [&str; 2] = ["postgres", "nobody"];
 /// closes the
 /// input of this script. The folder goes too: a server in a static value is never dropped.
 const WATCH: &str =
-    r#"cat >/dev/null; "$1/pg_ctl" -D "$2/data" -m immediate stop >/dev/null 2>&1; rm -rf "$2""#;
+    r#"cat >/dev/null; "$1/pg_ctl" -D "$3" -m "$4" stop >/dev/null 2>&1; rm -rf "$2""#;
 
 /// A server with a Unix socket in a temporary folder. It ends with this value, and with the
 /// process.
@@ -30,6 +30,7 @@ pub struct LocalServer {
     user: Option<(u32, u32)>,
     watch: Child,
     folder: TempDir,
+    data: PathBuf,
 }
 
 impl LocalServer {
@@ -57,6 +58,20 @@ impl LocalServer {
     ///
     /// The programs are not there, or fail.
     pub fn start(settings: &[&str]) -> io::Result<Self> {
+        Self::begin(None, settings)
+    }
+
+    /// Starts a server that keeps its data in this folder, and goes on with those that are there.
+    ///
+    /// # Errors
+    ///
+    /// The programs are not there, or fail: another server has the folder, say, or its data are of
+    /// another version.
+    pub fn start_in(folder: &Path, settings: &[&str]) -> io::Result<Self> {
+        Self::begin(Some(folder), settings)
+    }
+
+    fn begin(keep: Option<&Path>, settings: &[&str]) -> io::Result<Self> {
         let programs = Self::programs().ok_or_else(|| {
             let problem = format!(
                 "PostgreSQL is not installed: install the package postgresql, or name the folder \
@@ -67,36 +82,44 @@ impl LocalServer {
         let user = server_user()?;
         let folder = tempfile::Builder::new().prefix("turnwheel-pg-").tempdir_in("/tmp")?;
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
+        let (data, mode) = match keep {
+            Some(keep) => {
+                fs::create_dir_all(keep)?;
+                (fs::canonicalize(keep)?, "fast")
+            }
+            None => (folder.path().join("data"), "immediate"),
+        };
         if let Some((user, group)) = user {
             chown(folder.path(), Some(user), Some(group))?;
+            if keep.is_some() {
+                chown(&data, Some(user), Some(group))?;
+            }
         }
         let watch = command("sh", user, folder.path())
             .args(["-c", WATCH, "sh"])
-            .args([programs.as_path(), folder.path()])
+            .args([programs.as_path(), folder.path(), data.as_path(), Path::new(mode)])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()?;
-        let server = Self { programs, user, watch, folder };
-        server.make(settings)?;
+        let server = Self { programs, user, watch, folder, data };
+        if !server.data.join("PG_VERSION").is_file() {
+            server.make(settings)?;
+        }
         server.resume()?;
         Ok(server)
     }
 
     fn make(&self, settings: &[&str]) -> io::Result<()> {
-        let data = self.data();
-        let arguments = ["--no-sync", "--encoding=UTF8", "--locale=C", "--username=turnwheel"];
-        self.program("initdb", |initdb| initdb.args(arguments).arg("--auth=trust").arg(&data))?;
+        let data = &self.data;
+        let arguments = ["--encoding=UTF8", "--locale=C", "--username=turnwheel", "--auth=trust"];
+        let is_kept = !data.starts_with(self.folder.path());
+        let sync = if is_kept { &[][..] } else { &["--no-sync"] };
+        self.program("initdb", |initdb| initdb.args(arguments).args(sync).arg(data))?;
         let mut file = fs::OpenOptions::new().append(true).open(data.join("postgresql.conf"))?;
-        let socket = self.folder.path().display();
-        writeln!(file, "listen_addresses = ''\nunix_socket_directories = '{socket}'")?;
         writeln!(file, "max_connections = 200\nshared_buffers = 64MB\nlog_min_messages = error")?;
         settings.iter().try_for_each(|setting| writeln!(file, "{setting}"))
-    }
-
-    fn data(&self) -> PathBuf {
-        self.folder.path().join("data")
     }
 
     /// The URL of a database of this server, for the user that may do everything. A new server has
@@ -113,7 +136,7 @@ impl LocalServer {
     /// The file of the server cannot be written.
     pub fn ask_for_passwords(&self) -> io::Result<()> {
         let rules = "local all turnwheel trust\nlocal all all scram-sha-256\n";
-        fs::write(self.data().join("pg_hba.conf"), rules)?;
+        fs::write(self.data.join("pg_hba.conf"), rules)?;
         self.control(&["reload"])
     }
 
@@ -133,7 +156,10 @@ impl LocalServer {
     /// It does not start.
     pub fn resume(&self) -> io::Result<()> {
         let log = self.folder.path().join("log").display().to_string();
-        let started = self.control(&["-w", "-t", "60", "-l", &log, "start"]);
+        // The folder of the socket is another one at each start of a server that keeps its data.
+        let socket = self.folder.path().display();
+        let socket = format!("-c listen_addresses= -c unix_socket_directories={socket}");
+        let started = self.control(&["-w", "-t", "60", "-l", &log, "-o", &socket, "start"]);
         started.map_err(|error| {
             let log = fs::read_to_string(&log).unwrap_or_default();
             io::Error::new(error.kind(), format!("{error}; the log of the server: {log}"))
@@ -141,8 +167,7 @@ impl LocalServer {
     }
 
     fn control(&self, arguments: &[&str]) -> io::Result<()> {
-        let data = self.data();
-        self.program("pg_ctl", |control| control.arg("-D").arg(&data).args(arguments))
+        self.program("pg_ctl", |control| control.arg("-D").arg(&self.data).args(arguments))
     }
 
     fn program(

@@ -1,14 +1,16 @@
 //! Leases of worlds, by the clock of the database, and rows between their nodes.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio_postgres::types::Type;
+use turnwheel_engine::internal::{LETTERS, LETTER_NEWEST};
 use turnwheel_engine::store::{Beat, Hint, Mail, Members};
 use turnwheel_engine::StoreError;
 
-use crate::cell::{cell, count, limit, number};
+use crate::cell::{cell, count, digest, limit, number};
 use crate::session::{Session, Shared, Value};
 
 /// Pause before the connection of hints is opened again.
@@ -20,11 +22,18 @@ pub(crate) struct Heartbeats {
     /// Rows that were given out and are in the table still.
     seen: Vec<i64>,
     listening: Option<JoinHandle<()>>,
+    /// Whether the connection of hints is open.
+    is_heard: Arc<AtomicBool>,
 }
 
 impl Heartbeats {
     pub(crate) fn new(shared: &Arc<Shared>) -> Self {
-        Self { session: Session::new(Arc::clone(shared)), seen: Vec::new(), listening: None }
+        Self {
+            session: Session::new(Arc::clone(shared)),
+            seen: Vec::new(),
+            listening: None,
+            is_heard: Arc::default(),
+        }
     }
 
     /// One statement, over a new connection if there is none.
@@ -53,15 +62,19 @@ impl Members for Heartbeats {
         // An answer that comes after the lease is worth nothing.
         self.session.limit_to(lease);
         let rows = self.ask(
-            "SELECT version, leased, left_us FROM tw.beat_1($1, $2)",
-            &[(&worlds, Type::INT8_ARRAY), (&lease_us, Type::INT8)],
+            "SELECT version, leased, left_us, letters FROM tw.beat_1($1, $2, $3)",
+            &[
+                (&worlds, Type::INT8_ARRAY),
+                (&lease_us, Type::INT8),
+                (&digest(&[LETTERS, LETTER_NEWEST]), Type::BYTEA),
+            ],
         )?;
         let row = rows.first().ok_or_else(|| StoreError::Corrupt("no heartbeat".to_owned()))?;
         let (leased, left_us): (Vec<i64>, Vec<i64>) = (cell(row, 1)?, cell(row, 2)?);
         let left = leased.into_iter().zip(left_us).map(|(world, left_us)| {
             (world.unsigned_abs(), Duration::from_micros(left_us.unsigned_abs()))
         });
-        Ok(Beat { version: count(row, 0)?, left: left.collect() })
+        Ok(Beat { version: count(row, 0)?, left: left.collect(), letters: count(row, 3)? })
     }
 
     fn post(&mut self, mail: &[Mail]) -> Result<bool, StoreError> {
@@ -95,11 +108,16 @@ impl Members for Heartbeats {
             return;
         }
         let (connecting, channel) = (shared.connecting(), channel(shared));
+        let is_heard = Arc::clone(&self.is_heard);
         let listening = shared.driver.spawn(async move {
             loop {
                 let hint = Arc::clone(&hint);
                 let told = move |world: &str| hint(world.parse().unwrap_or_default());
-                if let Err(error) = connecting.listen(&channel, told).await {
+                // Relaxed: it only decides how soon rows are looked for.
+                let begun = || is_heard.store(true, Ordering::Relaxed);
+                let ended = connecting.listen(&channel, told, begun).await;
+                is_heard.store(false, Ordering::Relaxed);
+                if let Err(error) = ended {
                     tracing::debug!(%error, "hints of other nodes are listened for again");
                 }
                 tokio::time::sleep(LISTEN_AGAIN).await;
@@ -108,6 +126,10 @@ impl Members for Heartbeats {
         if let Some(before) = self.listening.replace(listening) {
             before.abort();
         }
+    }
+
+    fn is_listening(&self) -> bool {
+        self.is_heard.load(Ordering::Relaxed)
     }
 }
 

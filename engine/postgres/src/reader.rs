@@ -161,6 +161,21 @@ impl StoreReader for Reader {
         self.plans(sql, &[(&from, Type::UUID), (&most, Type::INT8)])
     }
 
+    fn busy_in(
+        &mut self,
+        slots: &Slots,
+        from: Option<PlanId>,
+        most: usize,
+    ) -> Result<Vec<PlanId>, StoreError> {
+        let sql = "SELECT id FROM tw.plans WHERE is_busy AND ($1::uuid IS NULL OR id > $1)
+            AND slot = ANY ($3) ORDER BY id LIMIT $2";
+        let (from, most) = (from.map(PlanId::uuid), limit(most));
+        let slots: Vec<i32> = slots.iter().map(|slot| slot as i32).collect();
+        let values: [Value<'_>; 3] =
+            [(&from, Type::UUID), (&most, Type::INT8), (&slots, Type::INT4_ARRAY)];
+        self.plans(sql, &values)
+    }
+
     fn wakes(&mut self, until: Time, most: usize) -> Result<Vec<(Time, PlanId)>, StoreError> {
         self.wakes_in(&Slots::all(), until, most)
     }
@@ -239,6 +254,18 @@ impl StoreReader for Reader {
         Ok(Record { bytes: cell(row, 0)?, version: count(row, 1)? })
     }
 
+    fn states_by_key(&mut self, of: &[(String, String)]) -> Result<Vec<Record>, StoreError> {
+        let digests: Vec<Vec<u8>> = of.iter().map(|(entity, key)| digest(&[entity, key])).collect();
+        let sql = "SELECT digest, bytes, version FROM tw.states WHERE digest = ANY ($1)";
+        let mut found = HashMap::with_capacity(of.len());
+        for row in &self.session.read(sql, &[(&digests, Type::BYTEA_ARRAY)])? {
+            let record = Record { bytes: cell(row, 1)?, version: count(row, 2)? };
+            found.insert(cell::<Vec<u8>>(row, 0)?, record);
+        }
+        // A state may be asked for twice.
+        Ok(digests.iter().map(|of| found.get(of).cloned().unwrap_or_default()).collect())
+    }
+
     fn states_of(
         &mut self,
         entity: &str,
@@ -273,6 +300,12 @@ impl StoreReader for Reader {
             Ok(StateRow { key: string(row, 0)?, due, record })
         };
         rows.iter().map(row).collect()
+    }
+
+    fn entities_with_states(&mut self) -> Result<Vec<String>, StoreError> {
+        let sql = "SELECT DISTINCT entity FROM tw.states WHERE bytes IS NOT NULL";
+        let rows = self.session.read(sql, &[])?;
+        rows.iter().map(|row| string(row, 0)).collect()
     }
 
     fn reminder(&mut self, id: &ReminderId) -> Result<Option<ReminderRow>, StoreError> {

@@ -57,11 +57,13 @@ impl Connecting {
         Ok(client)
     }
 
-    /// Gives the payloads of a channel to `told` until the connection ends.
+    /// Gives the payloads of a channel to `told` until the connection ends. `begun` is called when
+    /// it listens.
     pub(crate) async fn listen(
         &self,
         channel: &str,
         told: impl Fn(&str) + Send + 'static,
+        begun: impl FnOnce(),
     ) -> Result<(), Error> {
         let (client, mut connection) = self.config.connect(self.tls.0.clone()).await?;
         let driving = tokio::spawn(async move {
@@ -73,6 +75,7 @@ impl Connecting {
             Ok(())
         });
         client.batch_execute(&format!("LISTEN {channel}")).await?;
+        begun();
         driving.await.unwrap_or(Ok(()))
     }
 }

@@ -30,6 +30,11 @@ impl Identity {
         }
     }
 
+    /// Its number on its disk; the same for every file where there are none.
+    pub(super) fn inode(self) -> u64 {
+        self.inode
+    }
+
     /// Refuses to go on if the name leads elsewhere by now, or nowhere.
     ///
     /// Cost: one look at the name.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rusqlite::Connection;
-use turnwheel_engine::limits::{LOG_PAGES_MAX, LOG_PAGES_SOON, LOG_RESTART_WAIT};
+use turnwheel_engine::limits::{LOG_BYTES_PAGE, LOG_PAGES_MAX, LOG_PAGES_SOON, LOG_RESTART_WAIT};
 use turnwheel_engine::store::{Batch, PlanRow, StoreKeeper, Upkeep};
 use turnwheel_engine::StoreError;
 
@@ -25,6 +25,9 @@ struct Pages {
     /// In the log, at the last checkpoint: it begins anew only when nothing is left and nobody
     /// reads it.
     length: u64,
+    /// In the file of the log, after the last commit: `added` is a guess, and rows that lie far from each
+    /// other take three times as many pages.
+    file: u64,
     /// The length at which the writer makes it begin anew.
     restart_at: u64,
     /// The length at which a store with a ballast adds nothing before it is moved.
@@ -33,13 +36,16 @@ struct Pages {
 
 impl Default for Pages {
     fn default() -> Self {
-        Self { added: 0, length: 0, restart_at: LOG_PAGES_MAX, limit: u64::MAX }
+        Self { added: 0, length: 0, file: 0, restart_at: LOG_PAGES_MAX, limit: u64::MAX }
     }
 }
 
 impl Log {
-    pub(super) fn add(&self, pages: u64) {
-        self.0.lock().added += pages;
+    /// Counts pages of a commit, by a guess and by the size of the file after it.
+    pub(super) fn add(&self, pages: u64, file_bytes: u64) {
+        let mut log = self.0.lock();
+        log.added += pages;
+        log.file = file_bytes / LOG_BYTES_PAGE;
     }
 
     /// Sets the length at which nothing is added before the log is moved; 0 for none.
@@ -53,10 +59,10 @@ impl Log {
     }
 
     pub(super) fn upkeep(&self) -> Upkeep {
-        let Pages { added, length, restart_at, .. } = *self.0.lock();
+        let Pages { added, length, file, restart_at, .. } = *self.0.lock();
         // While commits go on, what they add meanwhile is never moved beside them: only between two
         // commits can the log become empty, and begin anew.
-        if length + added >= restart_at {
+        if file.max(length + added) >= restart_at {
             Upkeep::Now
         } else if added >= LOG_PAGES_SOON {
             Upkeep::Soon
@@ -97,7 +103,7 @@ impl Log {
             if is_busy {
                 pages.restart_at = LOG_PAGES_MAX.max(log + LOG_PAGES_SOON);
             } else {
-                pages.length = 0;
+                (pages.length, pages.file) = (0, 0);
             }
         }
         Ok(())

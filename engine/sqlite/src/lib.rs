@@ -6,6 +6,7 @@ mod ballast;
 mod cell;
 mod check;
 mod error;
+mod head;
 mod identity;
 mod keeper;
 mod list;
@@ -24,6 +25,7 @@ mod work;
 mod worlds;
 mod writer;
 
+pub use head::Missing;
 /// Types passed to the code of [`Transact::transaction`].
 pub use rusqlite;
 pub use store::{SqliteCheck, SqliteStore, SqliteSync};

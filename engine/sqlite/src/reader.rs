@@ -152,12 +152,29 @@ impl StoreReader for Reader {
     }
 
     fn wakes(&mut self, until: Time, limit: usize) -> Result<Vec<(Time, PlanId)>, StoreError> {
-        let sql = "SELECT wakes_at, id FROM plans
-            WHERE wakes_at IS NOT NULL AND wakes_at <= ?1 ORDER BY wakes_at, id LIMIT ?2";
-        let until = i64::try_from(until.0).unwrap_or(i64::MAX);
-        let values = vec![Value::Integer(until), number(limit)];
-        let plans = self.ids(sql, values).map_err(|error| failure_in(&self.connection, &error))?;
-        Ok(plans.into_iter().map(|(at, plan)| (Time(at), plan)).collect())
+        self.wakes_in(&Slots::all(), until, limit)
+    }
+
+    fn wakes_in(
+        &mut self,
+        slots: &Slots,
+        until: Time,
+        limit: usize,
+    ) -> Result<Vec<(Time, PlanId)>, StoreError> {
+        let wakes = || -> rusqlite::Result<Vec<(Time, PlanId)>> {
+            let sql = "SELECT wakes_at, id FROM plans
+                WHERE wakes_at IS NOT NULL AND wakes_at <= ?1 ORDER BY wakes_at, id";
+            let mut read = self.connection.prepare_cached(sql)?;
+            let until = i64::try_from(until.0).unwrap_or(i64::MAX);
+            let plans = read.query_map([until], |row| {
+                Ok((Time(row.get(0)?), PlanId::from_bytes(row.get(1)?)))
+            })?;
+            let is_of = |wake: &rusqlite::Result<(Time, PlanId)>| {
+                wake.as_ref().map_or(true, |(_, plan)| slots.has(slot_of(*plan)))
+            };
+            plans.filter(is_of).take(limit).collect()
+        };
+        wakes().map_err(|error| failure_in(&self.connection, &error))
     }
 
     fn worlds(&mut self) -> Result<Worlds, StoreError> {
@@ -224,6 +241,11 @@ impl StoreReader for Reader {
         limit: usize,
     ) -> Result<Vec<StateRow>, StoreError> {
         states::states_of(&self.connection, entity, scan, limit)
+            .map_err(|error| failure_in(&self.connection, &error))
+    }
+
+    fn entities_with_states(&mut self) -> Result<Vec<String>, StoreError> {
+        states::entities_with_states(&self.connection)
             .map_err(|error| failure_in(&self.connection, &error))
     }
 

@@ -1,4 +1,5 @@
-//! Work of steps in a commit: inside a savepoint, with a limit, and without a way to our own tables.
+//! Work of steps in a commit: inside a savepoint, with a limit, and without a way to our own
+//! tables.
 
 use std::collections::HashSet;
 use std::panic::{catch_unwind, AssertUnwindSafe};

@@ -1,6 +1,6 @@
 //! The writing end: one transaction for each batch.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
@@ -13,9 +13,11 @@ use turnwheel_engine::{PlanId, StoreError};
 
 use crate::ballast::{self, Ballast};
 use crate::error::failure;
+use crate::head::Head;
 use crate::identity::Identity;
 use crate::keeper::{pages, Log};
 use crate::lock::Lock;
+use crate::path::real;
 use crate::room::Room;
 use crate::statements::{free, has_row, remove, write_append, write_row};
 use crate::{schedules, states, work, worlds};
@@ -63,6 +65,7 @@ pub(super) struct Beside {
     pub(super) room: Arc<Room>,
     pub(super) log: Arc<Log>,
     pub(super) ballast: Arc<Ballast>,
+    pub(super) head: Arc<Head>,
 }
 
 pub(super) struct Writer {
@@ -70,6 +73,8 @@ pub(super) struct Writer {
     epoch: u64,
     last: Seq,
     path: PathBuf,
+    /// The write-ahead log.
+    log_path: PathBuf,
     /// The file that the name has led to; nothing if it could not be looked at.
     identity: Option<Identity>,
     beside: Beside,
@@ -82,7 +87,8 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Takes the next number. An earlier writer is refused from now on if the store is taken `alone`.
+    /// Takes the next number. An earlier writer is refused from now on if the store is taken
+    /// `alone`.
     pub(super) fn new(
         mut connection: Connection,
         path: PathBuf,
@@ -112,6 +118,7 @@ impl Writer {
             Ok((epoch, last))
         };
         let (epoch, last) = number(&mut connection).map_err(|error| failure(&error))?;
+        beside.head.open(&real(&path)?, last);
         let worlds = worlds::all(&connection)?;
         connection.set_prepared_statement_cache_capacity(32);
         Ok(Self {
@@ -119,6 +126,7 @@ impl Writer {
             epoch,
             last,
             identity: Identity::of(&path).ok(),
+            log_path: beside_real(&path)?,
             path,
             beside,
             bytes_max: STORE_BYTES_MAX,
@@ -220,6 +228,12 @@ impl Writer {
         ballast::shorten(&self.connection).map_err(|error| failure(&error))
     }
 
+    /// Counts pages that were added to the log.
+    fn note_log(&self, pages: u64) {
+        let file_bytes = std::fs::metadata(&self.log_path).map_or(0, |file| file.len());
+        self.beside.log.add(pages, file_bytes);
+    }
+
     /// With a ballast the log stays short enough for it: when it cannot be moved, nothing is added.
     fn keep_log_short(&self) -> Result<(), StoreError> {
         if !self.beside.log.is_over_limit() {
@@ -241,7 +255,7 @@ impl Writer {
             count += usize::from(is_held && remove(&transaction, *plan, *head)?);
         }
         transaction.commit()?;
-        self.beside.log.add(plans.len() as u64 * 2);
+        self.note_log(plans.len() as u64 * 2);
         Ok(count)
     }
 
@@ -252,7 +266,7 @@ impl Writer {
             free(&transaction, name, *plan)?;
         }
         transaction.commit()?;
-        self.beside.log.add(locks.len() as u64);
+        self.note_log(locks.len() as u64);
         Ok(())
     }
 }
@@ -309,7 +323,8 @@ impl StoreWriter for Writer {
             match self.write(batch, &stopped) {
                 Ok((verdicts, last)) => {
                     self.last = last;
-                    self.beside.log.add(pages(batch));
+                    self.beside.head.tell(last);
+                    self.note_log(pages(batch));
                     return Ok(verdicts);
                 }
                 Err(Refusal::Stopped { change }) => stopped.push(change),
@@ -355,8 +370,8 @@ impl Refusal {
     }
 }
 
-/// Part of each transaction: whether no other writer has taken the store for itself, and what others have
-/// changed since. Returns the newest place that is taken.
+/// Part of each transaction: whether no other writer has taken the store for itself, and what
+/// others have changed since. Returns the newest place that is taken.
 fn look_again(
     transaction: &Transaction<'_>,
     epoch: u64,
@@ -397,6 +412,13 @@ impl Drop for Writer {
             tracing::debug!(%error, "the next start will check the store");
         }
     }
+}
+
+/// The write-ahead log of a store: beside the file itself, wherever links to it are.
+fn beside_real(path: &Path) -> Result<PathBuf, StoreError> {
+    let mut log = real(path)?.into_os_string();
+    log.push("-wal");
+    Ok(log.into())
 }
 
 /// Takes the lock for writing at once: a transaction that read first could not be made to write.

@@ -304,44 +304,45 @@ fn thousandths(weight: f64) -> u32 {
 
 /// Calls code that may block; a panic is a failure.
 pub(super) fn blocking<A: Action>(
-    call: &Call,
+    call: Call,
     code: impl FnOnce(&mut StepContext<A>) -> Result<Next, ActionError>,
 ) -> Returned {
-    let mut step = match prepare::<A>(call) {
-        Ok(step) => step,
+    let (mut step, before) = match prepare::<A>(call) {
+        Ok(prepared) => prepared,
         Err(error) => return Returned::not_called(error),
     };
     let result = catch_unwind(AssertUnwindSafe(|| code(&mut step)));
     let result =
         result.unwrap_or_else(|panic| Err(ActionError::new("panic", panic_message(panic))));
-    finish(call, step, result)
+    finish(&before, step, result)
 }
 
-/// Input and output as the action's types.
-pub(super) fn prepare<A: Action>(call: &Call) -> Result<StepContext<A>, ActionError> {
+/// Input and output as the action's types, and the output as it was.
+pub(super) fn prepare<A: Action>(call: Call) -> Result<(StepContext<A>, Payload), ActionError> {
     let input = call.input.read().map_err(|error| unfit(A::NAME, "input", &error))?;
     let output = if call.output.is_null() {
         A::Output::default()
     } else {
         call.output.read().map_err(|error| unfit(A::NAME, "output", &error))?
     };
-    Ok(StepContext { input, output, facts: call.facts.clone(), wishes: Wishes::default() })
+    let step = StepContext { input, output, facts: call.facts, wishes: Wishes::default() };
+    Ok((step, call.output))
 }
 
 fn unfit(action: &str, what: &str, error: &dyn std::fmt::Display) -> ActionError {
     ActionError::new("unfit", format!("the stored {what} of «{action}» {error}"))
 }
 
-/// Result of a call: its output is kept whether it succeeded or not.
+/// Result of a call. An output that has changed is kept, whether the call succeeded or not.
 pub(super) fn finish<A: Action>(
-    call: &Call,
+    before: &Payload,
     step: StepContext<A>,
     result: Result<Next, ActionError>,
 ) -> Returned {
     let chunks = step.facts.cancelled.take_chunks(usize::MAX);
     let mut returned = match Payload::of(&step.output) {
         Ok(output) => {
-            let output = (output != call.output).then_some(output);
+            let output = (output != *before).then_some(output);
             Returned { result, output, wishes: step.wishes, is_called: true }
         }
         Err(error) => {

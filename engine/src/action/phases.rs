@@ -94,13 +94,13 @@ use sealed::Sealed;
 macro_rules! waiting {
     ($call:ident, $step:ident => $code:expr) => {
         Begun::Async(Box::pin(async move {
-            let mut step = match prepare::<A>(&$call) {
-                Ok(step) => step,
+            let (mut step, before) = match prepare::<A>($call) {
+                Ok(prepared) => prepared,
                 Err(error) => return Returned::not_called(error),
             };
             let $step = &mut step;
             let result = $code;
-            finish(&$call, step, result)
+            finish(&before, step, result)
         }))
     };
 }
@@ -112,7 +112,7 @@ impl<A: Run> Sealed<A> for Runs {
 
     #[allow(private_interfaces)]
     fn run(action: Arc<A>, call: Call) -> Begun {
-        Begun::Blocking(Box::new(move || blocking(&call, |step| A::run(&action, step))))
+        Begun::Blocking(Box::new(move || blocking(call, |step| A::run(&action, step))))
     }
 }
 
@@ -131,7 +131,7 @@ impl<A: Polling> Sealed<A> for Polls {
 
     #[allow(private_interfaces)]
     fn run(action: Arc<A>, call: Call) -> Begun {
-        Begun::Blocking(Box::new(move || blocking(&call, |step| poll::run_now(&*action, step))))
+        Begun::Blocking(Box::new(move || blocking(call, |step| poll::run_now(&*action, step))))
     }
 }
 
@@ -161,7 +161,7 @@ impl<A: Finalize> Sealed<A> for Finalizes {
     #[allow(private_interfaces)]
     fn finalize(action: Arc<A>, call: Call) -> Begun {
         Begun::Blocking(Box::new(move || {
-            blocking(&call, |step| action.finalize(step).map(|()| Next::Done))
+            blocking(call, |step| action.finalize(step).map(|()| Next::Done))
         }))
     }
 }
@@ -181,7 +181,7 @@ impl<A: Revert> Sealed<A> for Reverts {
     #[allow(private_interfaces)]
     fn revert(action: Arc<A>, call: Call) -> Begun {
         Begun::Blocking(Box::new(move || {
-            blocking(&call, |step| action.revert(step).map(|()| Next::Done))
+            blocking(call, |step| action.revert(step).map(|()| Next::Done))
         }))
     }
 }

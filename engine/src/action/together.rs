@@ -283,14 +283,14 @@ fn panicked(panic: Box<dyn Any + Send>) -> ActionError {
 
 /// One call of the run phase.
 pub(super) async fn run<A: PollAll>(action: Arc<A>, call: Call) -> Returned {
-    let step = match prepare::<A>(&call) {
-        Ok(step) => step,
+    let (step, before) = match prepare::<A>(call) {
+        Ok(prepared) => prepared,
         Err(error) => return Returned::not_called(error),
     };
     let refused =
         || ActionError::new("not_polled", "the world is going down, or has no thread for it");
     // Released while the call waits: a world ends with its last reference.
-    let driver = match call.facts.world.upgrade() {
+    let driver = match step.facts.world.upgrade() {
         Some(world) => {
             let group = world.group().clone();
             world.batches().of(&action, &group).map(|batch| Driver { action, batch, group })
@@ -302,7 +302,7 @@ pub(super) async fn run<A: PollAll>(action: Arc<A>, call: Call) -> Returned {
         Err(error) => return Returned::failed(error),
     };
     match driver.run(step).await {
-        Some((step, result)) => finish(&call, step, result),
+        Some((step, result)) => finish(&before, step, result),
         None => Returned::failed(refused()),
     }
 }

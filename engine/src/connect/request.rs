@@ -68,6 +68,16 @@ pub(crate) enum RequestKind {
     Publish {
         event: Payload,
     },
+    /// For the world that owns a key.
+    Keyed {
+        service: String,
+        key: String,
+        request: Payload,
+    },
+    /// The table of worlds has changed: a hint that saves the time until the next heartbeat.
+    Worlds {
+        version: u64,
+    },
 }
 
 /// A message between plans.
@@ -112,6 +122,8 @@ pub(crate) enum AnswerKind {
         undecided: u64,
         started: Vec<PlanId>,
     },
+    /// The answer of a service, or why there is none.
+    Keyed(Result<Payload, String>),
 }
 
 impl Request {
@@ -128,6 +140,8 @@ impl Request {
             RequestKind::Ping => "ping",
             RequestKind::Schedules { .. } => "schedules",
             RequestKind::Publish { .. } => "publish",
+            RequestKind::Keyed { .. } => "for a key",
+            RequestKind::Worlds { .. } => "worlds",
         }
     }
 
@@ -140,7 +154,11 @@ impl Request {
             | RequestKind::Heartbeat { plan, .. }
             | RequestKind::Look { plan, .. }
             | RequestKind::Word { plan, .. } => Some(*plan),
-            RequestKind::Ping | RequestKind::Schedules { .. } | RequestKind::Publish { .. } => None,
+            RequestKind::Ping
+            | RequestKind::Schedules { .. }
+            | RequestKind::Publish { .. }
+            | RequestKind::Keyed { .. }
+            | RequestKind::Worlds { .. } => None,
         }
     }
 

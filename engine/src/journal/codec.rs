@@ -67,8 +67,13 @@ pub fn decode_plan(plan: PlanId, bytes: &[u8]) -> Result<Plan, StoreError> {
 /// Bytes before the body: the version and the checksum.
 const HEAD: usize = 5;
 
+/// Room for the entry of a step, so that its bytes are allocated once.
+const ENTRY_BYTES: usize = 192;
+
 fn write<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
-    let sink = Sink { bytes: vec![VERSION; HEAD], values: Vec::new() };
+    let mut bytes = Vec::with_capacity(ENTRY_BYTES);
+    bytes.resize(HEAD, VERSION);
+    let sink = Sink { bytes, values: Vec::new() };
     let Sink { mut bytes, values } = postcard::serialize_with_flavor(value, sink)
         .expect("records have no maps of unknown length and memory is there");
     let checksum = checksum(&bytes[HEAD..]);

@@ -5,6 +5,7 @@
 //! wait for it (group commit). The rows of the store follow a bounded number of entries behind.
 
 mod codec;
+mod delivery;
 mod directory;
 mod followers;
 mod locks;
@@ -25,6 +26,7 @@ use turnwheel_runtime::{Completion, Group, Mailbox, Task};
 
 pub(crate) use codec::encode;
 pub use codec::{decode, decode_plan, encode_plan};
+pub(crate) use delivery::Delivery;
 pub(crate) use directory::Directory;
 pub(crate) use followers::Followers;
 pub use locks::LockView;
@@ -197,9 +199,10 @@ impl Journal {
     }
 
     /// Hands over an entry with the row that follows from it; the ticket is called when it is durable,
-    /// or when it is not.
-    pub(crate) fn append(&self, entry: NewEntry, ticket: EntryTicket) {
-        if let Err(error) = self.writer.submit_job(Entry { entry, ticket }) {
+    /// or when it is not. Outcomes that the store has decided are delivered by commits.
+    pub(crate) fn append(&self, entry: NewEntry, ticket: EntryTicket, delivery: &Delivery) {
+        let delivery = delivery.clone();
+        if let Err(error) = self.writer.submit_job(Entry { entry, ticket, delivery }) {
             let problem = format!("it takes nothing more: {}", not_taken(error.kind));
             error.job.refuse(StoreError::Failed(problem));
         }

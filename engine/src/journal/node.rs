@@ -88,7 +88,8 @@ impl Journal {
     /// `sent_ns` is the time of now.
     pub(crate) async fn beat(&self, worlds: Vec<u64>, sent_ns: u64) -> Result<Beat, StoreError> {
         let (Some(members), Some(lease)) = (&self.members, &self.lease) else {
-            return Ok(Beat { version: self.directory.now().version, left: Vec::new() });
+            let version = self.directory.now().version;
+            return Ok(Beat { version, ..Beat::default() });
         };
         let length = lease.length;
         let is_for_own = !worlds.is_empty();

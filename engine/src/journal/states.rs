@@ -11,7 +11,7 @@ use turnwheel_runtime::Failure;
 use super::Journal;
 use crate::error::{cut, unanswered, TextTooLong};
 use crate::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, STATE_BYTES_MAX};
-use crate::store::{Change, StateRow, StateScan, StoreReader, Verdict};
+use crate::store::{Change, Hold, Slots, StateRow, StateScan, StoreReader, Verdict};
 use crate::time::Time;
 
 /// Epoch of states whose writers are told apart by the version alone.
@@ -64,6 +64,9 @@ impl Durable {
                 Err(StoreError::Conflict { entity, key, expected, found })
             }
             Verdict::Outdated { newest } => Err(StoreError::Fenced { entity, key, epoch, newest }),
+            Verdict::Moved { epoch: newest, .. } => {
+                Err(StoreError::Fenced { entity, key, epoch, newest })
+            }
             other => Err(StoreError::Failed(format!("a change is answered by {other:?}"))),
         }
     }
@@ -75,15 +78,16 @@ impl Durable {
         expected: u64,
         epoch: u64,
     ) -> Result<u64, StoreError> {
-        self.write_timed(of, (bytes, None), expected, epoch).await
+        self.write_timed(of, (bytes, None), expected, (epoch, None)).await
     }
 
+    /// With a hold it is written only if the slot still has its epoch.
     async fn write_timed(
         &self,
         of: Owner<'_>,
         (bytes, due): (Option<Vec<u8>>, Option<Time>),
         expected: u64,
-        epoch: u64,
+        (epoch, hold): (u64, Option<Hold>),
     ) -> Result<u64, StoreError> {
         let length = bytes.as_ref().map_or(0, Vec::len);
         let fits = TextTooLong::of("key of the entity", of.key.len(), KEY_BYTES_MAX)
@@ -94,7 +98,9 @@ impl Durable {
         }
         let (entity, key) = (of.entity.to_owned(), of.key.to_owned());
         let change = Change::State { entity, key, bytes, due, expected, epoch };
-        self.change(change, expected, epoch, of).await
+        let Some(hold) = hold else { return self.change(change, expected, epoch, of).await };
+        let change = Change::Under { hold, change: Box::new(change) };
+        self.change(change, expected, hold.epoch, of).await
     }
 }
 
@@ -122,6 +128,15 @@ impl TimedStates {
         self.states.load(name, key).await
     }
 
+    /// Reads states by name and key, in their order, at the cost of one question.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub async fn load_all(&self, of: Vec<(String, String)>) -> Result<Vec<Record>, StoreError> {
+        self.states.read(move |reader| reader.states_by_key(&of)).await
+    }
+
     /// Writes a state with its due time if its version is still `expected` (0: there is none);
     /// returns the new version. It completes when the write is durable.
     ///
@@ -136,7 +151,27 @@ impl TimedStates {
         expected: u64,
     ) -> Result<u64, StoreError> {
         let of = Owner { entity: name, key };
-        self.states.write_timed(of, (bytes, due), expected, TIMED_EPOCH).await
+        self.states.write_timed(of, (bytes, due), expected, (TIMED_EPOCH, None)).await
+    }
+
+    /// As [`TimedStates::save`], if the slot of the key still has the epoch of this hold: for the
+    /// node that owns the key, by [`World::hold_of_key`](crate::World::hold_of_key), or another key
+    /// that stands for it, such as that of a service.
+    ///
+    /// # Errors
+    ///
+    /// As [`TimedStates::save`]. [`StoreError::Fenced`] if another node has got the slot: nothing
+    /// was written, and that node does what is due.
+    pub async fn save_held(
+        &self,
+        hold: Hold,
+        name: &str,
+        key: &str,
+        (bytes, due): (Option<Vec<u8>>, Option<Time>),
+        expected: u64,
+    ) -> Result<u64, StoreError> {
+        let of = Owner { entity: name, key };
+        self.states.write_timed(of, (bytes, due), expected, (TIMED_EPOCH, Some(hold))).await
     }
 
     /// The states of one name in the order of a scan, at most so many.
@@ -152,6 +187,23 @@ impl TimedStates {
     ) -> Result<Vec<StateRow>, StoreError> {
         let name = name.to_owned();
         self.states.read(move |reader| reader.states_of(&name, &scan, limit)).await
+    }
+
+    /// The same of those states whose keys are in some slots, such as
+    /// [those of a world](crate::World::own_slots).
+    ///
+    /// # Errors
+    ///
+    /// As [`TimedStates::list`].
+    pub async fn list_in(
+        &self,
+        slots: &Slots,
+        name: &str,
+        scan: StateScan,
+        limit: usize,
+    ) -> Result<Vec<StateRow>, StoreError> {
+        let (name, slots) = (name.to_owned(), *slots);
+        self.states.read(move |reader| reader.states_in(&name, &scan, &slots, limit)).await
     }
 }
 

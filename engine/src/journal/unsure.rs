@@ -57,7 +57,7 @@ impl Writer {
                 entry.refuse(unsure.error.clone());
                 continue;
             };
-            let Entry { entry: NewEntry { append, row, tally }, mut ticket } = entry;
+            let Entry { entry: NewEntry { append, row, tally }, mut ticket, .. } = entry;
             let verdicts = [Verdict::Written(seq)];
             self.has_written(seq, &append, row, tally, now_ns);
             self.listeners.durable(std::slice::from_ref(&append), &verdicts);

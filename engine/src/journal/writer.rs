@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use turnwheel_runtime::{Context, Task, TaskJob};
 
+use super::delivery::{deliver, Delivery};
 use super::meter::{Meter, Tally};
 use super::unsure::Unsure;
 use super::worlds::Known;
@@ -15,7 +16,9 @@ use super::{
 };
 use crate::error::StoreError;
 use crate::id::PlanId;
-use crate::limits::{COMMIT_APPENDS_MAX, COMMIT_ROWS_MAX, ROWS_AGAIN, ROWS_BEHIND};
+use crate::limits::{
+    COMMIT_APPENDS_MAX, COMMIT_ROWS_MANY, COMMIT_ROWS_MAX, ROWS_AGAIN, ROWS_BEHIND,
+};
 use crate::store::{
     Append, Batch, Change, PlanRow, RowWrite, Seq, StoreKeeper, StoreReader, StoreWriter, Upkeep,
     Verdict, WorldsWrite,
@@ -33,6 +36,7 @@ pub(super) struct Heads(pub(super) Mutex<HashMap<PlanId, Seq>>);
 pub(super) struct Entry {
     pub(super) entry: NewEntry,
     pub(super) ticket: EntryTicket,
+    pub(super) delivery: Delivery,
 }
 
 impl Entry {
@@ -203,10 +207,9 @@ impl Writer {
         let count = if needs_own { 0 } else { self.waiting.len().min(COMMIT_APPENDS_MAX) };
         let mut appends = Vec::with_capacity(count);
         let mut tickets = Vec::with_capacity(count);
-        for Entry { entry: NewEntry { append, row, tally }, ticket } in self.waiting.drain(..count)
-        {
-            appends.push(append);
-            tickets.push((row, tally, ticket));
+        for Entry { entry, ticket, delivery } in self.waiting.drain(..count) {
+            appends.push(entry.append);
+            tickets.push((entry.row, entry.tally, (ticket, delivery)));
         }
         let mut changes = Vec::new();
         let mut changers = Vec::new();
@@ -218,7 +221,7 @@ impl Writer {
         if appends.is_empty() && changes.is_empty() {
             return;
         }
-        let slice = self.behind.len().saturating_sub(ROWS_BEHIND).min(COMMIT_ROWS_MAX);
+        let slice = self.behind.len().saturating_sub(ROWS_BEHIND).min(self.rows_at_once());
         match self.write(&appends, &changes, slice) {
             Ok(mut verdicts) => {
                 let changed = verdicts.split_off(count);
@@ -233,7 +236,8 @@ impl Writer {
                         }
                         Verdict::Unencodable(problem) => {
                             let entry = NewEntry { append: append.clone(), row, tally };
-                            refused.push((Entry { entry, ticket }, problem.clone()));
+                            let (ticket, delivery) = ticket;
+                            refused.push((Entry { entry, ticket, delivery }, problem.clone()));
                             continue;
                         }
                         _ => {}
@@ -244,18 +248,17 @@ impl Writer {
                 // After the heads: a listener that reads the plan at once finds what it was told.
                 self.listeners.durable(&appends, &verdicts);
                 verdicts.retain(|verdict| !matches!(verdict, Verdict::Unencodable(_)));
-                for (mut ticket, verdict) in durable.into_iter().zip(verdicts) {
-                    ticket(EntryOutcome::Decided(verdict));
-                }
+                let verdicts = verdicts.into_iter().map(EntryOutcome::Decided);
+                deliver(durable.into_iter().zip(verdicts));
                 refused.into_iter().for_each(|(entry, why)| entry.refuse_unencodable(why));
                 changers.into_iter().zip(changed).for_each(|(ticket, now)| ticket(Ok(now)));
             }
             Err(error) => {
                 tracing::error!(%error, entries = count, "a commit failed");
                 changers.into_iter().for_each(|ticket| ticket(Err(error.clone())));
-                let entry = |(append, (row, tally, ticket))| {
+                let entry = |(append, (row, tally, (ticket, delivery)))| {
                     let entry = NewEntry { append, row, tally };
-                    Entry { entry, ticket }
+                    Entry { entry, ticket, delivery }
                 };
                 let entries = appends.into_iter().zip(tickets).map(entry).collect();
                 self.unsure = Some(Unsure { error, entries });
@@ -317,7 +320,7 @@ impl Writer {
         // All worlds of this process write here: a row is the newest one of its plan, whichever of
         // them has the slot by now.
         let row = |(_, plan): &(Seq, PlanId)| RowWrite {
-            row: self.behind[plan].clone(),
+            row: self.behind.remove(plan).expect("what is in `order` is behind"),
             epoch: self.directory.epoch_here(*plan),
             is_refresh: self.refreshed.contains(plan),
         };
@@ -331,15 +334,22 @@ impl Writer {
         };
         let verdicts = self.store.commit(&Batch { appends, changes, rows: &rows, projected });
         self.meter.committed(verdicts.is_ok());
-        let verdicts = verdicts?;
+        if verdicts.is_err() {
+            self.behind.extend(rows.into_iter().map(|write| (write.row.id, write.row)));
+            return verdicts;
+        }
         for RowWrite { row, .. } in &rows {
-            self.behind.remove(&row.id);
             self.found.remove(&row.id);
             self.refreshed.remove(&row.id);
             self.written.push((row.id, row.head));
         }
         self.order.drain(..count);
-        Ok(verdicts)
+        verdicts
+    }
+
+    /// Rows that one commit brings up to date: a share of those that are behind.
+    fn rows_at_once(&self) -> usize {
+        (self.behind.len() / 4).clamp(COMMIT_ROWS_MAX, COMMIT_ROWS_MANY)
     }
 
     /// Forgets the heads that rows say by now. Not before what was written with those rows is known: a
@@ -356,7 +366,7 @@ impl Writer {
     /// Brings rows up to date, at most so many in all.
     pub(super) fn write_rows(&mut self, mut count: usize) -> Result<(), StoreError> {
         while count > 0 && !self.order.is_empty() {
-            let slice = count.min(COMMIT_ROWS_MAX);
+            let slice = count.min(COMMIT_ROWS_MANY);
             self.write(&[], &[], slice)?;
             self.forget_written();
             count -= slice;
@@ -373,7 +383,7 @@ impl Writer {
         let armed = cx.after(time, |writer: &mut Self, cx| {
             writer.is_trailing = false;
             let mut next = ROWS_BEHIND_TIME;
-            if let Err(error) = writer.write_rows(COMMIT_ROWS_MAX) {
+            if let Err(error) = writer.write_rows(writer.rows_at_once()) {
                 tracing::warn!(%error, "rows stay behind their journal");
                 next = ROWS_AGAIN;
             }

@@ -24,8 +24,9 @@ pub fn error_of(action: &ActionData, step: &Step) -> Option<ActionError> {
     step.error.clone().or_else(|| fault_of(action, step))
 }
 
-/// Why a plan has failed, in one line: the task or action, and its error. The error of a task stands
-/// for that of the tasks around it. Nothing for a plan that has not failed.
+/// Why a plan has failed, in one line: the task or action, and its error. The error of a task
+/// stands for that of the tasks around it; one that a task around it has caught is no reason.
+/// Nothing for a plan that has not failed.
 ///
 /// Cost: a look at the steps of a plan that has failed.
 pub fn failure_of(plan: &Plan) -> Option<String> {
@@ -40,7 +41,7 @@ pub fn failure_of(plan: &Plan) -> Option<String> {
         let error = step.revert_error.clone().or_else(|| error_of(action, step))?;
         let is_failed =
             matches!(state_of(action, step), StepState::Error | StepState::RevertFailed);
-        is_failed.then_some((action, error))
+        (is_failed && !is_caught(plan, action)).then_some((action, error))
     });
     let failed: Vec<_> = failed.collect();
     let is_around =
@@ -49,6 +50,15 @@ pub fn failure_of(plan: &Plan) -> Option<String> {
     let place = name_of(action);
     let name = place.rsplit('/').next().unwrap_or(&place);
     Some(told(&format!("{name} failed: {error}")))
+}
+
+/// Whether a task of a flow around this one has ended well: it has caught the fault.
+fn is_caught(plan: &Plan, action: &ActionData) -> bool {
+    let parent = |inner: &&ActionData| inner.parent.map(|outer| plan.action(outer));
+    std::iter::successors(parent(&action), parent).any(|outer| {
+        let ended = outer.run_step.map(|run| state_of(outer, plan.step(run)));
+        task::is_task(outer) && ended == Some(StepState::Success)
+    })
 }
 
 /// A text on one line, and not too long for a list.

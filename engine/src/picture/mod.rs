@@ -30,6 +30,6 @@ pub use history::{CallSpan, PlanHistory};
 pub use name::name_of;
 pub use node::{PlanHead, StepNode};
 pub use rows::{GraphPart, GraphPlace, GraphRows, RowNode, RowWhat};
-pub use task::{fault_text, task_place, EFFECT, TASK};
+pub use task::{fault_text, task_place, EFFECT, REQUEST, TASK};
 pub use timeline::{Bar, PlanTimeline, Span, SpanKind};
 pub use tree::{PlanTree, TreeNode, TreePart};

@@ -13,8 +13,11 @@ use crate::plan::ActionData;
 /// Action of a task that is no effect.
 pub const TASK: &str = "flow.task";
 
-/// Action of a task that does something outside.
+/// Action of a task that runs a process or a container.
 pub const EFFECT: &str = "flow.effect";
+
+/// Action of a task that asks a service.
+pub const REQUEST: &str = "flow.request";
 
 /// Returns the place of a task in its definition, without the first slash; nothing for the action
 /// of anything else.
@@ -76,6 +79,6 @@ pub fn fault_text(
     text
 }
 
-fn is_task(action: &ActionData) -> bool {
-    action.name == TASK || action.name == EFFECT
+pub(super) fn is_task(action: &ActionData) -> bool {
+    [TASK, EFFECT, REQUEST].contains(&action.name.as_str())
 }

@@ -78,6 +78,9 @@ impl Flow {
     }
 }
 
+/// In the place of an edge that is not there.
+const NO_EDGE: u32 = u32::MAX;
+
 /// The graph of a plan's run phase: dependencies of steps.
 ///
 /// Its nodes are the steps and, between two parts of a sequence, one *joint* that has no work: so a
@@ -87,8 +90,10 @@ impl Flow {
 pub(crate) struct Graph {
     /// For each node, how many it still waits for.
     waits: Vec<u32>,
-    /// For each node, who waits for it.
-    followers: Vec<Vec<u32>>,
+    /// For each node, its newest edge to a node that waits for it.
+    newest: Vec<u32>,
+    /// The later node of each edge, and the edge of the same earlier node before it.
+    edges: Vec<(u32, u32)>,
     /// Nodes below this are steps.
     steps: u32,
 }
@@ -97,8 +102,8 @@ impl Graph {
     /// The graph of these steps with this flow.
     pub(crate) fn new(steps: usize, flow: &Flow) -> Self {
         let count = u32::try_from(steps).expect("a plan has at most STEPS_MAX steps");
-        let mut graph =
-            Self { waits: vec![0; steps], followers: vec![Vec::new(); steps], steps: count };
+        let (waits, newest) = (vec![0; steps], vec![NO_EDGE; steps]);
+        let mut graph = Self { waits, newest, edges: Vec::with_capacity(steps), steps: count };
         graph.link(flow, None);
         graph
     }
@@ -110,19 +115,31 @@ impl Graph {
 
     /// All edges. Nodes are counted from 1, as steps are; numbers greater than any step are joints.
     pub(crate) fn edges(&self) -> Vec<(u32, u32)> {
-        let all = self.followers.iter().enumerate();
-        all.flat_map(|(node, after)| after.iter().map(move |next| (node as u32 + 1, next + 1)))
-            .collect()
+        let all = (0..self.newest.len() as u32).flat_map(|node| {
+            let mut after: Vec<(u32, u32)> =
+                self.after_node(node).map(|next| (node + 1, next + 1)).collect();
+            after.reverse();
+            after
+        });
+        all.collect()
+    }
+
+    /// The nodes that wait for a node, the newest edge first.
+    fn after_node(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
+        let edge = |at: u32| self.edges.get(at as usize).copied();
+        let first = edge(self.newest[node as usize]);
+        std::iter::successors(first, move |(_, before)| edge(*before)).map(|(later, _)| later)
     }
 
     fn edge(&mut self, earlier: u32, later: u32) {
-        self.followers[earlier as usize].push(later);
+        let newest = &mut self.newest[earlier as usize];
+        self.edges.push((later, std::mem::replace(newest, self.edges.len() as u32)));
         self.waits[later as usize] += 1;
     }
 
     fn joint(&mut self) -> u32 {
         self.waits.push(0);
-        self.followers.push(Vec::new());
+        self.newest.push(NO_EDGE);
         (self.waits.len() - 1) as u32
     }
 
@@ -184,9 +201,12 @@ impl Graph {
 
     fn release(&mut self, node: u32, ready: &mut Vec<StepId>) {
         // Joints follow one another without work: a list instead of recursion, their chain may be long.
-        let mut released = vec![node];
-        while let Some(node) = released.pop() {
-            for follower in std::mem::take(&mut self.followers[node as usize]) {
+        let mut released = Vec::new();
+        let mut next = Some(node);
+        while let Some(node) = next {
+            let mut edge = std::mem::replace(&mut self.newest[node as usize], NO_EDGE);
+            while let Some((follower, before)) = self.edges.get(edge as usize).copied() {
+                edge = before;
                 let waits = &mut self.waits[follower as usize];
                 *waits -= 1;
                 if *waits > 0 {
@@ -198,6 +218,7 @@ impl Graph {
                     released.push(follower);
                 }
             }
+            next = released.pop();
         }
     }
 
@@ -213,7 +234,7 @@ impl Graph {
             if node < self.steps {
                 steps.push(StepId::at(node as usize));
             }
-            open.extend(&self.followers[node as usize]);
+            open.extend(self.after_node(node));
         }
         steps.sort_unstable();
         steps

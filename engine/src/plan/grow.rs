@@ -173,11 +173,14 @@ impl Plan {
 
     /// The parts of a step with this name that are not over, or all, with theirs: parents first.
     pub(crate) fn open_parts(&self, asker: StepId, part: Option<u32>) -> Vec<StepId> {
-        let mut askers = HashSet::from([asker]);
         let mut open = Vec::new();
         // Parts come after all steps that were planned, and after the step that has asked for them: one pass
         // over them finds all. A plan without any is not looked through.
+        if self.steps.last().is_none_or(|step| step.asker.is_none()) {
+            return open;
+        }
         let first = self.steps.partition_point(|step| step.asker.is_none());
+        let mut askers = HashSet::from([asker]);
         for step in &self.steps[first.max(asker.index() + 1).min(self.steps.len())..] {
             let Some((of, tag)) = step.asker else { continue };
             let is_wanted = of != asker || part.is_none_or(|part| part == tag);

@@ -210,6 +210,10 @@ impl Plan {
         }
     }
 
+    pub(crate) fn has_left_behind(&self) -> bool {
+        !self.left_behind.is_empty()
+    }
+
     pub(crate) fn take_left_behind(&mut self) -> Vec<(StepId, Event)> {
         std::mem::take(&mut self.left_behind)
     }

@@ -164,7 +164,7 @@ pub(crate) struct Planning {
     /// The run step of each action.
     runs: Vec<Option<StepId>>,
     /// The queue of each action, its own or inherited.
-    queues: Vec<String>,
+    queues: Vec<Arc<str>>,
     locks: Vec<PlanLock>,
     steps: Vec<PlannedStep>,
     finalize: Vec<StepId>,
@@ -253,9 +253,9 @@ impl Planning {
             needs: Vec::new(),
         });
         self.runs.push(None);
-        let inherited = || parent.map(|parent| self.queues[parent.index()].clone());
-        let queue = action.queue().map(str::to_owned).or_else(inherited);
-        self.queues.push(queue.unwrap_or_else(|| DEFAULT_QUEUE.to_owned()));
+        let inherited = || parent.map(|parent| Arc::clone(&self.queues[parent.index()]));
+        let queue = action.queue().map(Arc::from).or_else(inherited);
+        self.queues.push(queue.unwrap_or_else(|| Arc::from(DEFAULT_QUEUE)));
         let step = self.add_step(StepKind::Plan, id, WEIGHT_ONE, "")?;
         self.depth += 1;
         self.scopes.push(Vec::new());
@@ -289,7 +289,7 @@ impl Planning {
         let id = ActionId::at(self.actions.len());
         let (name, version) = (B::NAME.to_owned(), B::VERSION);
         self.actions.push(PlannedAction { name, version, parent, input, needs });
-        self.queues.push(DEFAULT_QUEUE.to_owned());
+        self.queues.push(Arc::from(DEFAULT_QUEUE));
         let run = self.add_step(StepKind::Run, id, WEIGHT_ONE, DEFAULT_QUEUE)?;
         self.runs.push(Some(run));
         self.scope().push(Flow::Step(run));
@@ -309,7 +309,7 @@ impl Planning {
     }
 
     fn plan_self(&mut self, id: ActionId, input: Payload) -> Result<(), ActionError> {
-        let name = self.actions[id.index()].name.clone();
+        let name = &self.actions[id.index()].name;
         if self.run_step(id).is_some() {
             let message = format!("«{name}» has planned itself already");
             return Err(ActionError::new("planned_twice", message).and_final());
@@ -330,12 +330,12 @@ impl Planning {
         }
         needs.sort_unstable();
         needs.dedup();
+        let known = self.registry.find(name).expect("it was found when its planning began");
+        let known = Arc::clone(known);
         let action = &mut self.actions[id.index()];
         action.input = input;
         action.needs = needs;
-        let known = self.registry.find(&name).expect("it was found when its planning began");
-        let known = Arc::clone(known);
-        let queue = self.queues[id.index()].clone();
+        let queue = Arc::clone(&self.queues[id.index()]);
         if known.runs() {
             let run = self.add_step(StepKind::Run, id, known.run_weight(), &queue)?;
             self.runs[id.index()] = Some(run);
@@ -417,6 +417,10 @@ impl Planning {
         let label = self.label.as_deref().unwrap_or_default();
         TextTooLong::check("label of the plan", label, PLAN_LABEL_BYTES_MAX)
             .map_err(|error| ActionError::new("too_long", error).and_final())?;
+        if self.actions.iter().all(|action| action.needs.is_empty()) {
+            // The order as written has no circles: only references can make one.
+            return Ok(());
+        }
         let mut graph = Graph::new(self.steps.len(), &Flow::Concurrence(self.scopes[0].clone()));
         for (index, action) in self.actions.iter().enumerate() {
             if let Some(later) = self.run_step(ActionId::at(index)) {

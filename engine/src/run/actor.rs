@@ -29,7 +29,7 @@ use crate::limits::PLAN_IDLE;
 use crate::plan::{Plan, PlanState, Record};
 use crate::store::{slot_of, PlanRow, Seq, Verdict};
 use crate::time::Time;
-use crate::world::{BusyPlan, Shared, Undelivered};
+use crate::world::{BusyPlan, InMemory, Shared, Undelivered};
 
 /// A plan whose entry was not written is read again after this time.
 pub(super) const AFTER_STORE_FAILURE: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ pub(super) const AFTER_STORE_FAILURE: Duration = Duration::from_secs(1);
 pub(crate) struct PlanActor {
     pub(super) id: PlanId,
     pub(super) world: Arc<Shared>,
-    pub(super) plan: Option<Plan>,
+    pub(super) plan: Option<Arc<Plan>>,
     /// Why the plan could not be read: nothing is done with it then.
     pub(super) unreadable: Option<StoreError>,
     /// The newest entry that is durable; 0 before the first.
@@ -79,6 +79,7 @@ pub(crate) struct PlanActor {
     /// Messages that came while the plan was being planned.
     pub(super) early: Early,
     pub(super) sending: BTreeSet<u32>,
+    _in_memory: InMemory,
 }
 
 pub(super) type Answer = Box<dyn FnOnce(&Result<Verdict, StoreError>) + Send>;
@@ -113,6 +114,7 @@ impl Entity for PlanActor {
     fn create(key: &PlanKey) -> Self {
         Self {
             id: key.id,
+            _in_memory: key.world.crowd().enter(),
             world: Arc::clone(&key.world),
             plan: None,
             unreadable: None,
@@ -216,7 +218,7 @@ impl PlanActor {
         (self.head, self.growth) = (head, growth);
         self.holds_locks = plan.needs_locks();
         self.know_followed(&plan);
-        self.plan = Some(self.traced(plan));
+        self.plan = Some(Arc::new(self.traced(plan)));
         if let (true, Some(plan)) = (behind.is_some() || is_quarantined, &self.plan) {
             // Its row is behind, perhaps since before the start: nothing else may bring it up to date.
             let row = PlanRow { head, ..row(plan) };
@@ -428,12 +430,11 @@ impl PlanActor {
             || !self.sending.is_empty()
             || self.paging.is_busy()
             || self.beats.hold();
-        if is_busy {
-            cx.hold();
-        } else if matches!(plan.state, PlanState::Stopped | PlanState::Paused) {
-            cx.passivate();
-        } else {
-            cx.keep_for(Duration::ZERO);
+        let is_over = matches!(plan.state, PlanState::Stopped | PlanState::Paused);
+        match is_busy {
+            true => cx.hold(),
+            false if is_over || self.sleeps(plan) => return cx.passivate(),
+            false => cx.keep_for(Duration::ZERO),
         }
         self.arm(cx);
     }
@@ -444,11 +445,17 @@ impl PlanActor {
             || self.is_planning
             || self.is_hooking
             || self.paging.is_busy();
-        match (&self.busy, is_busy) {
-            (None, true) => self.busy = Some(self.world.busy().enter(slot_of(self.id))),
-            (Some(_), false) => self.busy = None,
-            _ => {}
+        if is_busy {
+            self.is_busy_now();
+        } else {
+            self.busy = None;
         }
+    }
+
+    /// Counts as busy until the end of this turn or longer: before it looks whether code may begin.
+    pub(super) fn is_busy_now(&mut self) {
+        let (world, slot) = (&self.world, slot_of(self.id));
+        self.busy.get_or_insert_with(|| world.busy().enter(slot));
     }
 
     pub(super) fn tell_watchers(&self) {
@@ -460,7 +467,7 @@ impl PlanActor {
         };
         let is_over = matches!(plan.state, PlanState::Stopped | PlanState::Paused);
         if is_over && self.under_way.is_none() && self.records.is_empty() {
-            self.world.watchers().tell(self.id, || Ok(Arc::new(plan.clone())));
+            self.world.watchers().tell(self.id, || Ok(Arc::clone(plan)));
         }
     }
 

@@ -1,5 +1,7 @@
 //! The begin of a plan.
 
+use std::sync::Arc;
+
 use turnwheel_actors::{Context, Handler};
 use turnwheel_runtime::Completer;
 
@@ -60,7 +62,7 @@ impl PlanActor {
             let (created, next, reply) = (created.clone(), next.clone(), reply.clone());
             self.beginning = Some(Beginning { created, next, reply });
         }
-        self.plan = Some(plan);
+        self.plan = Some(Arc::new(plan));
         self.records.push(Record::Created(created));
         self.records.push(next);
         self.answers.push(Box::new(move |outcome| {

@@ -1,6 +1,8 @@
 //! Plans whose entries are damaged: they cannot go on, but somebody can end them, so that nobody waits for
 //! them for ever, and nothing is kept from others.
 
+use std::sync::Arc;
+
 use turnwheel_actors::{Context, Handler};
 use turnwheel_runtime::{Completer, Failure};
 
@@ -79,7 +81,7 @@ impl Handler<EndDamaged> for PlanActor {
         self.snapshot = Some((head, encode_plan(&plan)));
         self.holds_locks = !plan.locks.is_empty();
         let why = format!("ended by {by}, because it cannot be read: {problem}");
-        (self.head, self.plan, self.unreadable) = (head, Some(plan), None);
+        (self.head, self.plan, self.unreadable) = (head, Some(Arc::new(plan)), None);
         self.followed = self.world.journal().followers().before(self.id);
         if let Some(mut decisions) = self.decisions() {
             decisions.become_state(PlanState::Stopped, &why);

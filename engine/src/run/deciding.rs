@@ -1,5 +1,7 @@
 //! Decisions of a plan's actor, and what it tells the clock of them.
 
+use std::sync::Arc;
+
 use super::decide::Decisions;
 use super::PlanActor;
 use crate::plan::Record;
@@ -12,7 +14,7 @@ impl PlanActor {
     }
 
     pub(super) fn decisions(&mut self) -> Option<Decisions<'_>> {
-        let plan = self.plan.as_mut()?;
+        let plan = Arc::make_mut(self.plan.as_mut()?);
         let (now, clock) = (self.world.now(), self.world.clock());
         let is_rescuing = self.world.is_rescuing();
         let (records, effects) = (&mut self.records, &mut self.effects);

@@ -1,5 +1,7 @@
 //! Effects of a plan's actor on the outside, when the records that request them are durable.
 
+use std::sync::Arc;
+
 use turnwheel_actors::{Context, Handler};
 use turnwheel_runtime::Completer;
 
@@ -19,7 +21,10 @@ use crate::world::Shared;
 impl PlanActor {
     /// Does what was asked for, in its order.
     pub(super) fn carry_out(&mut self, effects: Vec<Effect>, cx: &mut Context<'_, Self>) {
-        let is_at_rest = self.world.is_at_rest();
+        if !effects.is_empty() {
+            self.is_busy_now();
+        }
+        let is_at_rest = self.world.is_plan_at_rest(self.id);
         for effect in effects {
             match effect {
                 // A plan at rest calls nothing: the next world that loads the plan finds the call
@@ -56,7 +61,7 @@ impl PlanActor {
     }
 
     fn begin_child(&mut self, child: PlanId, cx: &mut Context<'_, Self>) {
-        let Some(plan) = &mut self.plan else { return };
+        let Some(plan) = self.plan.as_mut().map(Arc::make_mut) else { return };
         let (action, input, labels) = match plan.children.contents(child) {
             None => return,
             Some(Ok(SubPlan { action, input, labels, .. })) => (action, input, labels),
@@ -113,7 +118,7 @@ impl PlanActor {
         cx: &mut Context<'_, Self>,
     ) {
         self.is_planning = true;
-        let (id, world) = (self.id, std::sync::Arc::clone(&self.world));
+        let (id, world) = (self.id, Arc::clone(&self.world));
         let planning = move || plan_by_name(&world, id, &action, &input);
         cx.pipe(on_pool(cx.group(), planning), move |planned| {
             let planned = planned

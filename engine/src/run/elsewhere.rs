@@ -1,5 +1,7 @@
 //! Plans that other worlds ask for, and plans that have moved between worlds.
 
+use std::sync::Arc;
+
 use turnwheel_actors::{Context, Handler};
 
 use super::decide::Decisions;
@@ -109,7 +111,7 @@ impl PlanActor {
         let Some(dead) = dead.filter(|_| self.records.len() > known) else { return };
         let text = format!("world {} goes on after {dead}, which has died", self.world.epoch());
         let note = Record::Note { at: now, text };
-        if self.plan.as_mut().is_some_and(|plan| plan.apply(&note).is_ok()) {
+        if self.plan.as_mut().is_some_and(|plan| Arc::make_mut(plan).apply(&note).is_ok()) {
             self.records.push(note);
         }
     }

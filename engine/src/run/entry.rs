@@ -1,5 +1,6 @@
 //! An entry of a plan: decided records go to the journal, and effects follow when they are durable.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use turnwheel_actors::{Context, Handler};
@@ -13,7 +14,7 @@ use super::{row, PlanActor};
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::journal::{encode, EntryOutcome, NewEntry, NotWritten, Tally};
-use crate::plan::{Plan, PlanState, Record};
+use crate::plan::{Children, Plan, PlanState, Record};
 use crate::store::{Append, PlanRow, Verdict};
 use crate::world::Undelivered;
 
@@ -62,7 +63,7 @@ impl Handler<Committed> for PlanActor {
                     self.growth.restart(&whole);
                     self.snapshot = Some((seq, whole));
                 }
-                self.plan.iter_mut().for_each(|plan| plan.children.written(seq));
+                self.pages_are(|children| children.written(seq));
                 self.beginning = None;
                 self.note_trouble(None);
                 self.note_left_behind();
@@ -181,7 +182,7 @@ impl PlanActor {
                 tracing::debug!("a plan's actor ended before its entry was durable");
             }
         });
-        self.world.journal().append(entry, ticket);
+        self.world.journal().append(entry, ticket, self.world.delivery());
     }
 
     /// Views of the plan say that the store fails.
@@ -190,8 +191,16 @@ impl PlanActor {
         let trouble = error.map(ToString::to_string);
         if trouble.is_some() || plan.trouble.is_some() {
             self.world.unwritten().note(self.id, trouble.clone());
+            Arc::make_mut(plan).trouble = trouble;
         }
-        plan.trouble = trouble;
+    }
+
+    /// Tells the pages of sub-plans how far their entry is, if there are new ones.
+    fn pages_are(&mut self, tell: impl FnOnce(&mut Children)) {
+        let plan = self.plan.as_mut().filter(|plan| plan.children.pages().are_open());
+        if let Some(plan) = plan {
+            tell(&mut Arc::make_mut(plan).children);
+        }
     }
 
     /// Whether nothing of it is on its way to the journal.
@@ -207,7 +216,7 @@ impl PlanActor {
         self.note_hooks();
         let (take, release) = self.locking();
         let (follow, unfollow) = self.following();
-        self.plan.iter_mut().for_each(|plan| plan.children.hand_over());
+        self.pages_are(Children::hand_over);
         let Some(plan) = &self.plan else { return };
         let whole = self.snapshot_with(plan, &self.records);
         let tally = Tally::of(&self.records, plan.result());
@@ -236,7 +245,8 @@ impl PlanActor {
     /// The plans that it waits for since this entry, and those that it waits for no more.
     fn following(&mut self) -> (Vec<PlanId>, Vec<PlanId>) {
         let waits = |plan: &&Plan| plan.state == PlanState::Scheduled;
-        let now = self.plan.as_ref().filter(waits).map_or_else(Vec::new, Plan::open_prerequisites);
+        let now =
+            self.plan.as_deref().filter(waits).map_or_else(Vec::new, Plan::open_prerequisites);
         if now == self.followed {
             return (Vec::new(), Vec::new());
         }
@@ -263,7 +273,8 @@ impl PlanActor {
 
     /// Events that steps have left behind are dead letters.
     fn note_left_behind(&mut self) {
-        let Some(plan) = &mut self.plan else { return };
+        let plan = self.plan.as_mut().filter(|plan| plan.has_left_behind());
+        let Some(plan) = plan.map(Arc::make_mut) else { return };
         for (step, event) in plan.take_left_behind() {
             let (id, payload) = (event.id, event.payload);
             let reason = format!("step {step} ended before it took the event");

@@ -26,10 +26,10 @@ use crate::plan::{changes, HookDue, Plan, Record};
 impl PlanActor {
     /// Before an entry is written: adds the changes in it that hooks are to be told of.
     pub(super) fn note_hooks(&mut self) {
-        let registry = Arc::clone(self.world.registry());
-        if !registry.has_hooks() {
+        if !self.world.registry().has_hooks() {
             return;
         }
+        let registry = Arc::clone(self.world.registry());
         let Some(plan) = &self.plan else { return };
         let mut changes = changes(plan, self.decided());
         changes.retain(|due| wanted(&registry, plan, due.on));

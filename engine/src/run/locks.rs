@@ -32,8 +32,11 @@ impl PlanActor {
     /// The plan as people see it, with the plan that has the lock for which it waits.
     pub(super) fn shown(&self) -> Result<Arc<Plan>, PlanError> {
         let mut plan = self.plan.clone().ok_or_else(|| self.absence())?;
-        plan.locked_by = self.world.journal().locks().waited_for(self.id);
-        Ok(Arc::new(plan))
+        let locked_by = self.world.journal().locks().waited_for(self.id);
+        if plan.locked_by != locked_by {
+            Arc::make_mut(&mut plan).locked_by = locked_by;
+        }
+        Ok(plan)
     }
 
     /// The locks to take and to give back with the records that are handed to the journal.
@@ -71,7 +74,7 @@ impl PlanActor {
     pub(super) fn give_locks_back(&self) {
         let is_over = |plan: &Plan| matches!(plan.state, PlanState::Stopped | PlanState::Paused);
         let needs_none = |plan: &Plan| is_over(plan) && !plan.needs_locks();
-        if self.plan.as_ref().is_some_and(needs_none) {
+        if self.plan.as_deref().is_some_and(needs_none) {
             self.leave_locks();
         }
     }

@@ -45,7 +45,10 @@ impl PlanActor {
     /// Requests places for the decided calls. Calls that have to wait are taken back for now.
     pub(super) fn ask_for_places(&mut self, cx: &mut Context<'_, Self>) {
         self.forget_calls_that_are_over();
-        if self.world.is_at_rest() {
+        if !self.effects.is_empty() {
+            self.is_busy_now();
+        }
+        if self.world.is_plan_at_rest(self.id) {
             return self.leave_calls_to_others();
         }
         let mut next = 0;
@@ -61,9 +64,7 @@ impl PlanActor {
                 Ok(None) => {
                     // It needs no place here, and may have waited for one in a world that was
                     // ending, or had other queues: from now on a crash is one in its code.
-                    if let Some(mut decisions) = self.decisions() {
-                        decisions.leave_queue(step);
-                    }
+                    self.leave_queue_of(step);
                     next += 1;
                     continue;
                 }
@@ -77,9 +78,7 @@ impl PlanActor {
             match self.world.queues().ask(asking) {
                 Answer::Now(place) => {
                     self.places.insert(step, place);
-                    if let Some(mut decisions) = self.decisions() {
-                        decisions.leave_queue(step);
-                    }
+                    self.leave_queue_of(step);
                     next += 1;
                 }
                 Answer::Later(ticket, place) => {
@@ -87,6 +86,16 @@ impl PlanActor {
                     self.wait_for_place(step, ticket, place, cx);
                 }
             }
+        }
+    }
+
+    /// A step that may have waited for a place waits for none.
+    fn leave_queue_of(&mut self, step: StepId) {
+        if self.plan.as_ref().is_none_or(|plan| !plan.step(step).is_queued) {
+            return;
+        }
+        if let Some(mut decisions) = self.decisions() {
+            decisions.leave_queue(step);
         }
     }
 

@@ -9,6 +9,7 @@ use tracing::Span;
 use turnwheel_actors::RequestContext;
 
 use crate::action::{Begun, CallKind, Returned};
+use crate::picture::name_of;
 use crate::plan::{Plan, Step};
 
 /// The span around a call. The span is named `step`, of level `INFO` and target `turnwheel::step`.
@@ -30,6 +31,7 @@ impl Traced {
             label = plan.label,
             step = step.id.0,
             action = plan.action(step.action).name,
+            task = name_of(plan.action(step.action)),
             phase = match kind {
                 CallKind::Run => "run",
                 CallKind::Finalize => "finalize",

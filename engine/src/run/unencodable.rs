@@ -8,6 +8,7 @@
 //! | anything else | the plan is paused, and says why |
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use turnwheel_actors::{AsyncContext, AsyncHandler, Context};
 
@@ -90,7 +91,7 @@ impl AsyncHandler<TakeBack> for PlanActor {
                 (self.head, self.growth) = (head, growth);
                 self.holds_locks = plan.needs_locks();
                 self.know_followed(&plan);
-                self.plan = Some(plan);
+                self.plan = Some(Arc::new(plan));
                 let running = std::mem::take(&mut self.running);
                 if let Some(mut decisions) = self.decisions() {
                     decisions.taken_back(&problem, &running, under_way.is_order);

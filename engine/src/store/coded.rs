@@ -405,13 +405,33 @@ impl StoreReader for Reader {
         Ok(state)
     }
 
+    fn states_by_key(&mut self, of: &[(String, String)]) -> Result<Vec<Record>, StoreError> {
+        match of.iter().any(|(entity, key)| is_letter(entity, key)) {
+            true => of.iter().map(|(entity, key)| self.state(entity, key)).collect(),
+            false => self.inner.states_by_key(of),
+        }
+    }
+
     fn states_of(
         &mut self,
         entity: &str,
         scan: &StateScan,
         limit: usize,
     ) -> Result<Vec<StateRow>, StoreError> {
-        self.inner.states_of(entity, scan, limit)
+        let mut rows = self.inner.states_of(entity, scan, limit)?;
+        for row in rows.iter_mut().filter(|row| is_letter(entity, &row.key)) {
+            let Some(bytes) = &row.record.bytes else { continue };
+            // One that cannot be decoded is left as it is, so that the others are read.
+            match decoded_part(&*self.codec, bytes) {
+                Ok(decoded) => row.record.bytes = Some(decoded),
+                Err(error) => tracing::error!(key = row.key, %error, "a dead letter is unreadable"),
+            }
+        }
+        Ok(rows)
+    }
+
+    fn entities_with_states(&mut self) -> Result<Vec<String>, StoreError> {
+        self.inner.entities_with_states()
     }
 
     fn reminder(&mut self, id: &ReminderId) -> Result<Option<ReminderRow>, StoreError> {

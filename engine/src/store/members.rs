@@ -48,6 +48,11 @@ pub trait Members: Send {
     fn listen(&mut self, hint: Hint) {
         let _none = hint;
     }
+
+    /// Whether hints come now: then rows are looked for less often.
+    fn is_listening(&self) -> bool {
+        false
+    }
 }
 
 /// Told that a row may have come for a world: see [`Members::listen`].
@@ -70,6 +75,8 @@ pub struct Beat {
     /// The registered worlds by their numbers, with what is left of their leases: nothing if they
     /// are over.
     pub left: Vec<(u64, Duration)>,
+    /// The version of the dead letters: that of the state which each of their changes writes.
+    pub letters: u64,
 }
 
 impl Beat {

@@ -41,7 +41,7 @@ pub(super) struct Data {
     /// Large values, kept apart.
     values: HashMap<PlanId, HashMap<ValueId, Vec<u8>>>,
     pub(super) keys: HashMap<String, PlanId>,
-    states: States,
+    pub(super) states: States,
     schedules: BTreeMap<String, ScheduleRow>,
     locks: BTreeMap<String, PlanId>,
     followers: BTreeSet<(PlanId, PlanId)>,
@@ -454,6 +454,10 @@ impl StoreReader for Reader {
         limit: usize,
     ) -> Result<Vec<StateRow>, StoreError> {
         Ok(self.data.lock().states.states_of(entity, scan, limit))
+    }
+
+    fn entities_with_states(&mut self) -> Result<Vec<String>, StoreError> {
+        Ok(self.data.lock().states.entities_with_states())
     }
 
     fn reminder(&mut self, id: &ReminderId) -> Result<Option<ReminderRow>, StoreError> {

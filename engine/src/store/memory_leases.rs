@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::memory::Data;
-use super::{Beat, Mail, Members, Worlds};
+use super::{Beat, Mail, Members, Worlds, LETTERS, LETTER_NEWEST};
 use crate::error::StoreError;
 use crate::time::Time;
 
@@ -35,7 +35,8 @@ pub(super) struct Heartbeats(pub(super) Arc<Mutex<Data>>);
 impl Members for Heartbeats {
     fn beat(&mut self, worlds: &[u64], lease: Duration) -> Result<Beat, StoreError> {
         let data = &mut *self.0.lock();
-        Ok(data.leases.beat(&data.worlds, worlds, lease))
+        let letters = data.states.state(LETTERS, LETTER_NEWEST).version;
+        Ok(Beat { letters, ..data.leases.beat(&data.worlds, worlds, lease) })
     }
 
     fn post(&mut self, mail: &[Mail]) -> Result<bool, StoreError> {
@@ -78,7 +79,8 @@ impl Leases {
             }
         }
         let left = |(world, ends): (&u64, &Time)| (*world, ends.since(now));
-        Beat { version: known.version, left: self.ends.iter().map(left).collect() }
+        let left = self.ends.iter().map(left).collect();
+        Beat { version: known.version, left, letters: 0 }
     }
 
     /// Whether the leases of these worlds are over.

@@ -130,6 +130,12 @@ impl States {
         }
     }
 
+    pub(super) fn entities_with_states(&self) -> Vec<String> {
+        let with_bytes = self.states.iter().filter(|(_, kept)| kept.record.bytes.is_some());
+        let names: BTreeSet<&String> = with_bytes.map(|((entity, _), _)| entity).collect();
+        names.into_iter().cloned().collect()
+    }
+
     pub(super) fn reminder(&self, id: &ReminderId) -> Option<ReminderRow> {
         self.reminders.get(id).cloned()
     }

@@ -11,6 +11,7 @@ pub mod aside;
 pub mod balance;
 pub(crate) mod change;
 mod coded;
+mod copy;
 mod filter;
 mod members;
 mod memory;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 pub use change::Change;
 pub(crate) use coded::{undecodable, CODED};
 pub use coded::{Codec, CodedStore};
+pub use copy::{copy, Content, CopyError};
 pub use filter::{Filter, Order};
 pub use members::{Beat, Hint, Mail, Members};
 pub use memory::MemoryStore;
@@ -38,8 +40,8 @@ pub use view::StoreView;
 pub use work::{Work, WorkCode, Worked};
 pub(crate) use worlds::free;
 pub use worlds::{
-    slot_of, Claim, Hold, Owner, Slots, WorldKind, WorldRow, Worlds, WorldsWrite, NO_EPOCH,
-    SCHEDULES_SLOT, SLOTS,
+    slot_of, slot_of_key, Claim, Hold, Owner, Slots, WorldKind, WorldRow, Worlds, WorldsWrite,
+    NO_EPOCH, SCHEDULES_SLOT, SLOTS,
 };
 pub use writing::{
     Append, Batch, Removal, RowWrite, ScheduleRow, ScheduleWrite, StoreWriter, Swap, Verdict,
@@ -56,6 +58,9 @@ pub(crate) const LETTERS: &str = "turnwheel.dead-letters";
 
 /// Prefix of the keys of dead letters.
 pub(crate) const LETTER_SLOT: &str = "slot ";
+
+/// The key of the state with the number of the last dead letter.
+pub(crate) const LETTER_NEWEST: &str = "newest";
 
 /// A place in the journal: counted from 1, in the order of commits; 0 is before all.
 pub type Seq = u64;

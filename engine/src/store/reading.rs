@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
-use super::{slot_of, Filter, ScheduleRow, Seq, Slots, Worlds};
+use super::{slot_of, slot_of_key, Filter, ScheduleRow, Seq, Slots, Worlds};
 use crate::error::StoreError;
 use crate::id::{PlanId, StepId};
 use crate::plan::{PlanResult, PlanState, Waiting};
@@ -105,6 +105,31 @@ pub trait StoreReader: Send {
     /// The store failed.
     fn busy(&mut self, from: Option<PlanId>, limit: usize) -> Result<Vec<PlanId>, StoreError>;
 
+    /// The same of some slots: for a world that gets them.
+    ///
+    /// Cost: that of the plans of other slots too, which are read and left out.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn busy_in(
+        &mut self,
+        slots: &Slots,
+        mut from: Option<PlanId>,
+        limit: usize,
+    ) -> Result<Vec<PlanId>, StoreError> {
+        let mut found = Vec::new();
+        loop {
+            let page = self.busy(from, limit)?;
+            from = page.last().copied();
+            found.extend(page.iter().filter(|plan| slots.has(slot_of(**plan))));
+            if page.len() < limit || found.len() >= limit {
+                found.truncate(limit);
+                return Ok(found);
+            }
+        }
+    }
+
     /// The plans that have to do something by themselves, at most `limit`, the earliest first.
     ///
     /// # Errors
@@ -145,6 +170,17 @@ pub trait StoreReader: Send {
     /// The store failed.
     fn state(&mut self, entity: &str, key: &str) -> Result<Record, StoreError>;
 
+    /// States by name and key, in their order; the default for those that are not there.
+    ///
+    /// Cost: one trip to a store on another machine.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn states_by_key(&mut self, of: &[(String, String)]) -> Result<Vec<Record>, StoreError> {
+        of.iter().map(|(entity, key)| self.state(entity, key)).collect()
+    }
+
     /// The states of entities with one name, in the order of a scan, at most so many.
     ///
     /// Cost: that of an index for each of the scans.
@@ -160,6 +196,43 @@ pub trait StoreReader: Send {
     ) -> Result<Vec<StateRow>, StoreError> {
         let _unknown = (entity, scan, limit);
         Err(StoreError::Failed("this store cannot list states".to_owned()))
+    }
+
+    /// The names of entities that have states with bytes, in any order.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreReader::states_of`].
+    fn entities_with_states(&mut self) -> Result<Vec<String>, StoreError> {
+        Err(StoreError::Failed("this store cannot list states".to_owned()))
+    }
+
+    /// [States](StoreReader::states_of) whose keys are in some slots: see [`slot_of_key`].
+    ///
+    /// Cost: that of a list without slots, which grows with the states of other slots before those
+    /// that are found.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreReader::states_of`].
+    fn states_in(
+        &mut self,
+        entity: &str,
+        scan: &StateScan,
+        slots: &Slots,
+        limit: usize,
+    ) -> Result<Vec<StateRow>, StoreError> {
+        let mut most = limit;
+        loop {
+            let mut rows = self.states_of(entity, scan, most)?;
+            let is_all = rows.len() < most;
+            rows.retain(|row| slots.has(slot_of_key(&row.key)));
+            if is_all || rows.len() >= limit {
+                rows.truncate(limit);
+                return Ok(rows);
+            }
+            most = most.saturating_mul(4);
+        }
     }
 
     /// A reminder.
@@ -236,7 +309,7 @@ pub trait StoreReader: Send {
 /// Which states of entities are listed, and in which order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StateScan {
-    /// Those that are due then or before, the earliest first.
+    /// States that are due then or before, the earliest first.
     Due(Time),
     /// Those with a key after this one that have bytes, by key.
     After(String),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Count, Filter, Order, PlanRow, Seq, Store, StoreReader};
+use super::{Count, Filter, Order, Owner, PlanRow, Seq, Store, StoreReader};
 use uuid::Uuid;
 
 use crate::error::{PlanError, StoreError};
@@ -70,6 +70,15 @@ impl StoreView {
     /// The store failed.
     pub fn worlds(&mut self) -> Result<Vec<WorldView>, StoreError> {
         Ok(WorldView::all(&self.reader.worlds()?))
+    }
+
+    /// The owners of all slots, in the order of the slots.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub fn slot_owners(&mut self) -> Result<Vec<Owner>, StoreError> {
+        Ok(self.reader.worlds()?.owners().to_vec())
     }
 
     /// All that has happened to a plan, oldest first.

@@ -9,6 +9,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::Swap;
 use crate::id::PlanId;
@@ -26,6 +27,13 @@ pub const SCHEDULES_SLOT: usize = 0;
 /// The slot of a plan.
 pub fn slot_of(plan: PlanId) -> usize {
     (plan.uuid().as_u128() % SLOTS as u128) as usize
+}
+
+/// The slot of a key: the last ten bits of the first two bytes of its SHA-256. It is part of the
+/// format, so that every node and every store finds the same one.
+pub fn slot_of_key(key: &str) -> usize {
+    let digest = Sha256::digest(key);
+    usize::from(u16::from_be_bytes([digest[0], digest[1]])) % SLOTS
 }
 
 /// A set of slots.
@@ -74,12 +82,28 @@ impl Slots {
         (0..SLOTS).filter(|slot| self.has(*slot))
     }
 
+    /// The slots that are in this set and in the other one.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        let mut both = *self;
+        both.0.iter_mut().zip(other.0).for_each(|(word, other)| *word &= other);
+        both
+    }
+
     /// The slots of this set that are not in the other one.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
         let mut left = *self;
         left.0.iter_mut().zip(other.0).for_each(|(word, other)| *word &= !other);
         left
+    }
+}
+
+impl FromIterator<usize> for Slots {
+    fn from_iter<I: IntoIterator<Item = usize>>(slots: I) -> Self {
+        let mut set = Self::default();
+        slots.into_iter().for_each(|slot| set.add(slot));
+        set
     }
 }
 

@@ -13,11 +13,14 @@ use super::clock::Clock;
 use super::extending::LastCalls;
 use super::hub::{io_group, Hub, SharedStore};
 use super::own_groups::OwnGroups;
-use super::{Callers, Ids, Meta, Opening, Plugin, Queue, Retention, Shared, Watchers, World};
+use super::{
+    Callers, Crowd, Ids, Meta, Opening, Plugin, Queue, Retention, Shared, Watchers, World,
+};
 use crate::action::{Action, Batches, Registry};
 use crate::connect::{Desk, Local};
 use crate::error::{unanswered, BuildError, TextTooLong};
-use crate::limits::{CLOCK_HOLD, META_BYTES_MAX, NAME_BYTES_MAX, PLANS_IN_MEMORY};
+use crate::journal::Delivery;
+use crate::limits::{CLOCK_HOLD, META_BYTES_MAX, NAME_BYTES_MAX, PLANS_IN_MEMORY, WAKES_KEPT};
 use crate::run::{Queues, Wakes};
 use crate::schedule::Timetable;
 use crate::store::{Codec, CodedStore, Slots, Store, WorldKind, WorldRow};
@@ -33,6 +36,7 @@ pub struct WorldBuilder {
     seed: Option<u64>,
     idle: Option<Duration>,
     in_memory: Option<usize>,
+    wakes_kept: Option<usize>,
     always_pauses: bool,
     unclean_ends_max: u32,
     queues: Vec<Queue>,
@@ -66,6 +70,12 @@ impl WorldBuilder {
     /// Believes a clock that jumps after this time, instead of [`CLOCK_HOLD`].
     pub(crate) fn clock_hold(mut self, hold: Duration) -> Self {
         self.clock_hold = Some(hold);
+        self
+    }
+
+    /// Keeps so many due times in memory, instead of [`WAKES_KEPT`].
+    pub(crate) fn wakes_kept(mut self, kept: usize) -> Self {
+        self.wakes_kept = Some(kept);
         self
     }
 
@@ -288,6 +298,8 @@ impl WorldBuilder {
             began: cpu.wall().into(),
             epoch,
             predecessors,
+            crowd: Crowd::new(in_memory),
+            delivery: Delivery::start(&cpu, epoch).map_err(BuildError::Threads)?,
             journal: hub.journal.clone(),
             plans,
             wakes: OnceLock::new(),
@@ -312,8 +324,11 @@ impl WorldBuilder {
             taken: Mutex::default(),
             own: own.used_by(format!("a world over the store {}", hub.store)),
             hub: Arc::clone(&hub),
+            services: Default::default(),
         });
-        let wakes = Wakes::start(Arc::downgrade(&shared), &cpu).map_err(BuildError::Threads)?;
+        let wakes =
+            Wakes::start(Arc::downgrade(&shared), &cpu, self.wakes_kept.unwrap_or(WAKES_KEPT));
+        let wakes = wakes.map_err(BuildError::Threads)?;
         shared.wakes.set(wakes).expect("a world is made once");
         let looks = Arc::downgrade(&shared);
         shared.clock.on_jump(move || {
@@ -328,8 +343,8 @@ impl WorldBuilder {
         }
         hub.add(&shared);
         hub.connector.attach(Desk { world: epoch, shared: Arc::downgrade(&shared) });
-        let slots = hub.worlds().find(epoch).map(|row| row.slots).unwrap_or_default();
-        shared.ids.set_homes(super::shares::homes(&slots));
+        let slots = shared.slots();
+        shared.homes_are(&slots);
         let world = World { shared };
         if kind == WorldKind::Executor {
             world.adopt(slots).await?;

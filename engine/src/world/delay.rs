@@ -197,7 +197,7 @@ impl World {
         }
         let is_known = shared.registry.find(&created.action).is_some();
         match given {
-            None if !is_known || !shared.is_executor() => {
+            None if !is_known || !shared.begins_plans() => {
                 self.begin_placed(created, Some(delayed), priority)
             }
             _ => {
@@ -227,6 +227,7 @@ impl World {
             }
         }
         let keyed = Keyed::of(&created);
+        let heirs = self.copy_for_heirs(id, &created, Some(&delayed), is_chosen);
         let begin = |reply| run::Delay { created: Box::new(created), delayed, reply };
         let begun = if is_chosen {
             // It may be in the store.
@@ -234,6 +235,6 @@ impl World {
         } else {
             self.begin(id, begin)
         };
-        begun.comparing(keyed)
+        begun.comparing(keyed).following(heirs)
     }
 }

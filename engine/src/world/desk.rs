@@ -79,6 +79,11 @@ impl Shared {
             }
             RequestKind::Schedules { request } => self.take_schedules(*request),
             RequestKind::Publish { event } => self.take_event(event),
+            RequestKind::Worlds { version } => {
+                self.hub().worlds_have_changed(version);
+                answered(AnswerKind::Heard)
+            }
+            RequestKind::Keyed { service, key, request } => self.take_keyed(&service, key, request),
         }
     }
 
@@ -90,7 +95,7 @@ impl Shared {
         let (told, taken) = completion();
         let world = World::of(self);
         self.hub().spawn(async move {
-            // What is to be launched may be known only where it was asked for.
+            // The action to launch may be known only where it was asked for.
             if let (ScheduleRequest::Put { .. }, Some(plugin)) = (&request, world.shared().plugin())
             {
                 if let Err(error) = plugin.prepare(&world).await {

@@ -17,22 +17,26 @@ use crate::store::{Slots, SLOTS};
 /// Counts the plans of a world with activity: code, a planning, or an entry.
 ///
 /// All orderings are sequentially consistent: the end of the world sets `is_ending` and then checks
-/// the count; the plan that brings the count to 0 notifies it.
+/// the count; the plan that brings the count to 0 notifies it. Likewise a slot is closed first and
+/// then its count is read, while a plan counts first and then looks whether its slot is closed: so
+/// no code begins in a slot that is given away.
 #[derive(Debug, Default)]
 pub(crate) struct Busy {
     plans: AtomicUsize,
     is_ending: AtomicBool,
+    is_draining: AtomicBool,
+    is_giving: AtomicBool,
     waiting: Mutex<Vec<Completer<()>>>,
-    slots: SlotCounts,
+    slots: SlotStates,
 }
 
-/// Number of such plans in each slot. Relaxed: a hint for what should stay where it is.
+/// Number of such plans in each slot, and whether it is closed: no code begins in it.
 #[derive(Debug)]
-struct SlotCounts(Box<[AtomicU32]>);
+struct SlotStates(Box<[(AtomicU32, AtomicBool)]>);
 
-impl Default for SlotCounts {
+impl Default for SlotStates {
     fn default() -> Self {
-        Self((0..SLOTS).map(|_| AtomicU32::new(0)).collect())
+        Self((0..SLOTS).map(|_| Default::default()).collect())
     }
 }
 
@@ -43,16 +47,45 @@ pub(crate) struct BusyPlan(Arc<Busy>, usize);
 impl Busy {
     pub(crate) fn enter(self: &Arc<Self>, slot: usize) -> BusyPlan {
         self.plans.fetch_add(1, Ordering::SeqCst);
-        self.slots.0[slot].fetch_add(1, Ordering::Relaxed);
+        self.slots.0[slot].0.fetch_add(1, Ordering::SeqCst);
         BusyPlan(Arc::clone(self), slot)
     }
 
     /// The slots with such plans.
     pub(super) fn slots(&self) -> Slots {
-        let mut slots = Slots::default();
-        let busy = (0..SLOTS).filter(|slot| self.slots.0[*slot].load(Ordering::Relaxed) > 0);
-        busy.for_each(|slot| slots.add(slot));
-        slots
+        let is_busy = |slot: &usize| self.slots.0[*slot].0.load(Ordering::SeqCst) > 0;
+        (0..SLOTS).filter(is_busy).collect()
+    }
+
+    /// From now on no code begins in these slots.
+    pub(super) fn close(&self, slots: &Slots) {
+        slots.iter().for_each(|slot| self.slots.0[slot].1.store(true, Ordering::SeqCst));
+    }
+
+    pub(super) fn open(&self, slots: &Slots) {
+        slots.iter().for_each(|slot| self.slots.0[slot].1.store(false, Ordering::SeqCst));
+    }
+
+    pub(crate) fn is_closed(&self, slot: usize) -> bool {
+        self.slots.0[slot].1.load(Ordering::SeqCst)
+    }
+
+    /// Whether the world gives its slots away, and begins no new plans.
+    pub(super) fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn set_draining(&self) {
+        self.is_draining.store(true, Ordering::SeqCst);
+    }
+
+    /// Begins to give slots away for the mark in the table; false if that is under way.
+    pub(super) fn begin_giving(&self) -> bool {
+        !self.is_giving.swap(true, Ordering::SeqCst)
+    }
+
+    pub(super) fn end_giving(&self) {
+        self.is_giving.store(false, Ordering::SeqCst);
     }
 
     pub(super) fn is_ending(&self) -> bool {
@@ -79,7 +112,7 @@ impl Busy {
 
 impl Drop for BusyPlan {
     fn drop(&mut self) {
-        self.0.slots.0[self.1].fetch_sub(1, Ordering::Relaxed);
+        self.0.slots.0[self.1].0.fetch_sub(1, Ordering::SeqCst);
         if self.0.plans.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.is_ending() {
             self.0.tell();
         }
@@ -154,8 +187,13 @@ impl World {
             let took = Duration::from_nanos(shared.group.now_ns() - begun_ns);
             limit.saturating_sub(took).max(LEAST_LIMIT)
         };
+        // Its plans go on elsewhere meanwhile, if others share the store.
+        let drained = block_on(self.give_slots_away(limit));
+        if let Ok(Err(error)) = drained {
+            tracing::warn!(%error, "slots are given away at the end");
+        }
         // Running steps may end first: a step begun and never called would count as interrupted.
-        match block_on(self.rest(limit)) {
+        match block_on(self.rest(left())) {
             Ok(true) => {}
             Ok(false) => self.note_unwritten(left()),
             Err(refused) => tracing::debug!(%refused, "a world is left to its simulation"),

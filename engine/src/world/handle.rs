@@ -11,10 +11,11 @@ use turnwheel_runtime::completion::{block_on, completion};
 use turnwheel_runtime::{Completer, Completion, Failure};
 
 use super::known_key::Keyed;
+use super::reach::Elsewhere;
 use super::World;
 use crate::action::Action;
 use crate::connect::RequestKind;
-use crate::error::{cut, not_taken, unanswered, PlanError, TriggerError};
+use crate::error::{cut, not_taken, unanswered, PlanError, StoreError, TriggerError};
 use crate::id::{ActionId, PlanId, StepId};
 use crate::limits::REASON_BYTES_MAX;
 use crate::payload::Payload;
@@ -34,6 +35,8 @@ enum State {
         id: PlanId,
         keyed: Option<Box<Keyed>>,
         begun: Completion<Result<Begun, TriggerError>>,
+        /// Begun elsewhere if the slot of the plan has gone to another node.
+        moved: Option<Box<Elsewhere>>,
     },
     /// Its key has begun another plan before: that is compared.
     Comparing(PlanHandle, Box<Keyed>, Finished),
@@ -52,7 +55,15 @@ impl Triggering {
         id: PlanId,
         begun: Completion<Result<Begun, TriggerError>>,
     ) -> Self {
-        Self { state: State::Waiting { world, id, keyed: None, begun } }
+        Self { state: State::Waiting { world, id, keyed: None, begun, moved: None } }
+    }
+
+    /// Has the next owner begin the plan if this node loses its slot before the plan is durable.
+    pub(super) fn following(mut self, plan: Option<Box<Elsewhere>>) -> Self {
+        if let State::Waiting { moved, .. } = &mut self.state {
+            *moved = plan;
+        }
+        self
     }
 
     /// Refuses a plan of the same key that has another action or input. An input that middleware
@@ -93,9 +104,18 @@ impl Future for Triggering {
                 let error = error.take().expect("a future is not polled after its end");
                 Poll::Ready(Err(error))
             }
-            State::Waiting { world, id, keyed, begun } => {
+            State::Waiting { world, id, keyed, begun, moved } => {
                 let begun = std::task::ready!(Pin::new(begun).poll(cx));
-                let begun = begun.map_err(|lost| TriggerError::Refused(unanswered(&lost)))??;
+                let begun = begun.map_err(|lost| TriggerError::Refused(unanswered(&lost)))?;
+                let is_fenced =
+                    matches!(begun, Err(TriggerError::Store(StoreError::Fenced { .. })));
+                if let Some(plan) = moved.take().filter(|_| is_fenced) {
+                    // Nothing was written, and a second request finds the plan of the first one.
+                    let next = world.begin_elsewhere(*plan).comparing(keyed.take());
+                    self.state = next.state;
+                    return self.poll(cx);
+                }
+                let begun = begun?;
                 let plan = PlanHandle::new(world.clone(), begun.plan);
                 let Some(keyed) = keyed.take().filter(|_| begun.plan != *id) else {
                     return Poll::Ready(Ok(plan));

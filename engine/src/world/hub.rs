@@ -223,7 +223,7 @@ impl Hub {
             match now.find(epoch) {
                 Some(row) => {
                     let had = before.find(epoch).map(|row| row.slots).unwrap_or_default();
-                    member.ids().set_homes(super::shares::homes(&row.slots));
+                    member.homes_are(&row.slots);
                     if !had.without(&row.slots).is_empty() {
                         member.forget_lost_plans();
                     }
@@ -234,7 +234,7 @@ impl Hub {
                         member.took_over(slots, super::shared::called(gone.epoch, &gone.name));
                     }
                     if row.kind == WorldKind::Executor && (has_gone || !gained.is_empty()) {
-                        member.owns_now(gained);
+                        member.owns_now(gained, has_gone);
                     }
                 }
                 // It will be registered again.
@@ -258,7 +258,10 @@ impl Hub {
                 && !row.slots.is_empty()
                 && super::peers::Meta::of(row).actions.iter().any(|known| known == action)
         };
-        let fit: Vec<_> = worlds.rows.iter().filter(fits).collect();
+        let mut fit: Vec<_> = worlds.rows.iter().filter(fits).collect();
+        if fit.iter().any(|row| !super::drain::is_draining(row)) {
+            fit.retain(|row| !super::drain::is_draining(row));
+        }
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let row = fit.get(turn % fit.len().max(1))?;
         let homes = super::shares::homes(&row.slots);
@@ -287,6 +290,18 @@ impl Hub {
         to: u64,
         request: Request,
     ) -> Result<Answer, ConnectError> {
+        let is_gone = move |worlds: &Worlds| worlds.find(to).is_none();
+        self.call_unless(from, to, request, is_gone).await
+    }
+
+    /// Asks one world, until it is known that it will not answer.
+    async fn call_unless(
+        &self,
+        from: u64,
+        to: u64,
+        request: Request,
+        is_gone: impl Fn(&Worlds) -> bool,
+    ) -> Result<Answer, ConnectError> {
         let directory = self.journal.directory();
         let mut changed = directory.changed();
         let mut answer = self.connector.send(Envelope { from, to, request });
@@ -294,13 +309,14 @@ impl Hub {
             if let Poll::Ready(outcome) = Pin::new(&mut answer).poll(cx) {
                 return Poll::Ready(outcome.unwrap_or(Err(ConnectError::Gone { world: to })));
             }
+            // Looked at after `changed` was asked for, so that no change is missed.
+            if is_gone(&directory.now()) {
+                return Poll::Ready(Err(ConnectError::Gone { world: to }));
+            }
             if Pin::new(&mut changed).poll(cx).is_pending() {
                 return Poll::Pending;
             }
             changed = directory.changed();
-            if directory.now().find(to).is_none() {
-                return Poll::Ready(Err(ConnectError::Gone { world: to }));
-            }
         })
         .await
     }
@@ -360,7 +376,8 @@ impl Hub {
         let mut unheard = Unheard::default();
         loop {
             let changed = directory.changed();
-            let to = directory.now().owner(slot);
+            let owner = directory.now().owners()[slot];
+            let to = owner.world;
             if to == 0 {
                 if !patience.waits {
                     return Err(ConnectError::NoExecutor { what: what() });
@@ -368,7 +385,12 @@ impl Hub {
                 let _changed = changed.await;
                 continue;
             }
-            let outcome = self.call(from, to, request.clone()).await;
+            // The owner may have been taken for dead, and be there again without the request.
+            let has_lost = |worlds: &Worlds| {
+                let is_other = patience.repeats && worlds.owners()[slot] != owner;
+                is_other || worlds.find(to).is_none()
+            };
+            let outcome = self.call_unless(from, to, request.clone(), has_lost).await;
             match outcome {
                 Ok(answer) if answer.is_moved() => {}
                 // It has joined a moment ago, or is about to go.
@@ -403,11 +425,15 @@ impl Hub {
 
     /// Changes who is there.
     pub(super) async fn change(
-        &self,
+        self: &Arc<Self>,
         change: impl FnMut(&Worlds) -> Option<crate::store::WorldsWrite> + Send + 'static,
     ) -> Result<bool, StoreError> {
         let changed = self.journal.change_worlds(change).await;
-        changed.map_err(|failure| StoreError::unanswered(&failure))?
+        let changed = changed.map_err(|failure| StoreError::unanswered(&failure))??;
+        if changed {
+            self.tell_nodes();
+        }
+        Ok(changed)
     }
 }
 

@@ -4,8 +4,13 @@
 //! n modulo [`DEAD_LETTERS`], and one more state has the last number. A letter replaces the one in
 //! its slot, so no cleaning is needed. A slot has one write under way at a time; later changes are
 //! written after it, and failed writes are repeated after a moment.
+//!
+//! Several nodes write to one ring. A node claims numbers first: it raises the last number under
+//! the version that it knows, and writes its letters when that is done. If another node was first, it
+//! reads the ring, gives its letters the next numbers, and tries again. Each change raises the
+//! version of the last number; a heartbeat tells that version, and a node with another one reads.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +22,7 @@ use super::letters::{DeadLetter, DeadLetters, Undelivered};
 use crate::error::StoreError;
 use crate::journal::Journal;
 use crate::limits::{DEAD_LETTERS, DEAD_LETTER_BYTES};
-use crate::store::{Change, StoreReader, Verdict, LETTERS, LETTER_SLOT};
+use crate::store::{Change, StateScan, StoreReader, Verdict, LETTERS, LETTER_NEWEST, LETTER_SLOT};
 use crate::time::Time;
 
 /// Pause after a failed write.
@@ -28,6 +33,8 @@ pub(crate) struct Letters {
     journal: Journal,
     /// Waits after failed writes.
     desk: Task<()>,
+    /// Whether other processes write letters too.
+    is_shared: bool,
     kept: Mutex<Kept>,
 }
 
@@ -37,6 +44,12 @@ struct Kept {
     counted: u64,
     /// The number of the last one.
     newest: u64,
+    /// The last number that is in the store: those after it are not claimed by anybody.
+    claimed: u64,
+    /// Letters and removals of this process that are not in the store yet.
+    own: BTreeSet<u64>,
+    removed: BTreeSet<u64>,
+    is_reading: bool,
     /// By number: their numbers are less than the size of the ring apart.
     letters: VecDeque<DeadLetter>,
     /// Of their contents.
@@ -60,6 +73,8 @@ enum Place {
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     version: u64,
+    /// The number that is being written: of a letter, or the last one.
+    writes: u64,
     is_due: bool,
     is_under_way: bool,
 }
@@ -71,7 +86,7 @@ impl Place {
 
     fn key(self) -> String {
         match self {
-            Self::Newest => "newest".to_owned(),
+            Self::Newest => LETTER_NEWEST.to_owned(),
             Self::Slot(slot) => format!("{LETTER_SLOT}{slot}"),
         }
     }
@@ -80,7 +95,8 @@ impl Place {
 impl Letters {
     pub(super) fn new(journal: &Journal, desk: &Task<()>) -> Arc<Self> {
         let (journal, desk) = (journal.clone(), desk.clone());
-        Arc::new(Self { journal, desk, kept: Mutex::default() })
+        let is_shared = journal.lease().is_some();
+        Arc::new(Self { journal, desk, is_shared, kept: Mutex::default() })
     }
 
     /// Reads what the store has, the first time.
@@ -97,6 +113,33 @@ impl Letters {
         Ok(())
     }
 
+    /// Reads what other nodes have changed, if the last number has another version than is known
+    /// here.
+    pub(super) async fn refresh(self: &Arc<Self>, version: u64) -> Result<(), StoreError> {
+        {
+            let mut kept = self.kept.lock();
+            let newest = kept.states.get(&Place::Newest).copied().unwrap_or_default();
+            let is_known = newest.version == version || newest.is_under_way;
+            if kept.is_reading || !kept.is_loaded || is_known {
+                return Ok(());
+            }
+            kept.is_reading = true;
+        }
+        self.read_again().await
+    }
+
+    async fn read_again(self: &Arc<Self>) -> Result<(), StoreError> {
+        let found = self.journal.read(read).await;
+        let found = found.map_err(|failure| StoreError::unanswered(&failure)).and_then(|it| it);
+        {
+            let mut kept = self.kept.lock();
+            kept.is_reading = false;
+            kept.merge(found?);
+        }
+        self.write();
+        Ok(())
+    }
+
     pub(crate) fn add(self: &Arc<Self>, at: Time, letter: Undelivered) {
         let Undelivered { plan, step, id, payload, reason } = letter;
         tracing::warn!(%plan, %step, id, reason, "an event is a dead letter");
@@ -104,6 +147,11 @@ impl Letters {
         kept.counted += 1;
         kept.newest += 1;
         let number = kept.newest;
+        if self.is_shared {
+            kept.own.insert(number);
+        } else {
+            kept.claimed = number;
+        }
         kept.bytes += payload.as_str().len();
         kept.letters.push_back(DeadLetter { number, at, plan, step, id, payload, reason });
         kept.forget_old();
@@ -114,12 +162,16 @@ impl Letters {
     }
 
     /// It was delivered at last.
-    pub(super) fn remove(self: &Arc<Self>, number: u64) {
+    pub(super) fn remove(self: &Arc<Self>, letter: &DeadLetter) {
         let mut kept = self.kept.lock();
-        let Ok(at) = kept.letters.binary_search_by_key(&number, |letter| letter.number) else {
-            return;
-        };
+        let Some(at) = kept.letters.iter().position(|kept| kept.is_same(letter)) else { return };
+        let number = kept.letters[at].number;
         kept.forget(at);
+        if self.is_shared {
+            kept.removed.insert(number);
+            // Others learn of it by the version.
+            kept.due(Place::Newest);
+        }
         drop(kept);
         self.write();
     }
@@ -154,7 +206,22 @@ impl Letters {
         let state = kept.states.entry(place).or_default();
         state.is_under_way = false;
         match outcome {
-            Ok(Verdict::Changed(version)) => state.version = version,
+            Ok(Verdict::Changed(version)) => {
+                state.version = version;
+                kept.is_in_store(place);
+            }
+            Ok(Verdict::Conflict { found }) if self.is_shared => {
+                state.is_due = true;
+                if place != Place::Newest {
+                    // A state without bytes is not in what is read.
+                    state.version = found;
+                }
+                if !std::mem::replace(&mut kept.is_reading, true) {
+                    drop(kept);
+                    self.read_soon();
+                }
+                return;
+            }
             Ok(Verdict::Conflict { found }) => (state.version, state.is_due) = (found, true),
             other => {
                 // Not again at once: the store may be full, or closed.
@@ -170,13 +237,31 @@ impl Letters {
                 return;
             }
         }
-        let is_due = state.is_due;
         if kept.is_written() {
             kept.tell();
         }
         drop(kept);
-        if is_due {
-            self.write();
+        self.write();
+    }
+
+    /// Another node was first.
+    fn read_soon(self: &Arc<Self>) {
+        let letters = Arc::clone(self);
+        let reading = async move {
+            if let Err(error) = letters.read_again().await {
+                tracing::warn!(%error, "dead letters of other nodes are read later");
+                letters.kept.lock().tell();
+                letters.write_later();
+            }
+        };
+        let asked = self.desk.submit(move |(), cx| {
+            cx.await_interleaved(reading, |(), _, ()| {});
+        });
+        if let Err(error) = asked {
+            tracing::warn!(kind = %error.kind, "dead letters of other nodes are read later");
+            let mut kept = self.kept.lock();
+            kept.is_reading = false;
+            kept.tell();
         }
     }
 
@@ -254,8 +339,60 @@ impl Kept {
     fn forget(&mut self, at: usize) {
         if let Some(letter) = self.letters.remove(at) {
             self.bytes -= letter.payload.as_str().len();
+            self.own.remove(&letter.number);
             self.due(Place::of(letter.number));
         }
+    }
+
+    /// A write was done.
+    fn is_in_store(&mut self, place: Place) {
+        let number = self.states.get(&place).map_or(0, |state| state.writes);
+        match place {
+            Place::Newest => self.claimed = self.claimed.max(number),
+            Place::Slot(_) => {
+                self.own.remove(&number);
+                self.removed.retain(|removed| Place::of(*removed) != place);
+            }
+        }
+    }
+
+    /// Takes what the store has, and keeps the changes of this process that it does not have.
+    /// Letters whose numbers are not claimed come after those of the store.
+    fn merge(&mut self, found: Self) {
+        let own = std::mem::take(&mut self.own);
+        let mine = |letter: &DeadLetter| own.contains(&letter.number);
+        let (mine, _): (Vec<_>, Vec<_>) = self.letters.drain(..).partition(mine);
+        let claimed = self.claimed;
+        let is_gone = |letter: &DeadLetter| self.removed.contains(&letter.number);
+        self.letters = found.letters;
+        self.letters.retain(|letter| !is_gone(letter));
+        (self.newest, self.claimed) = (found.newest, found.newest);
+        let under_way = |place: &Place, states: &BTreeMap<Place, State>| {
+            states.get(place).is_some_and(|state| state.is_under_way)
+        };
+        for (place, state) in found.states {
+            if !under_way(&place, &self.states) {
+                let is_due = self.removed.iter().any(|number| Place::of(*number) == place);
+                self.states.insert(place, State { is_due, ..state });
+            }
+        }
+        for mut letter in mine {
+            if letter.number > claimed {
+                self.newest += 1;
+                letter.number = self.newest;
+            }
+            self.own.insert(letter.number);
+            self.due(Place::of(letter.number));
+            self.letters.retain(|known| Place::of(known.number) != Place::of(letter.number));
+            let at = self.letters.partition_point(|known| known.number < letter.number);
+            self.letters.insert(at, letter);
+        }
+        let has_changes = self.newest > self.claimed || !self.removed.is_empty();
+        if has_changes {
+            self.due(Place::Newest);
+        }
+        self.bytes = self.letters.iter().map(|letter| letter.payload.as_str().len()).sum();
+        self.forget_old();
     }
 
     /// Forgets those whose slots others have, and those for which there is no room.
@@ -271,17 +408,24 @@ impl Kept {
     }
 
     fn take_due(&mut self) -> Vec<(Place, Change)> {
-        let is_due = |state: &State| state.is_due && !state.is_under_way;
+        if self.is_reading {
+            return Vec::new();
+        }
+        let is_claimed = |place: Place| self.number_of(place) <= self.claimed;
+        let is_due = |place: Place, state: &State| {
+            let is_free = state.is_due && !state.is_under_way;
+            is_free && (place == Place::Newest || is_claimed(place))
+        };
         let due: Vec<Place> = self
             .states
             .iter()
-            .filter(|(_, state)| is_due(state))
+            .filter(|(place, state)| is_due(**place, state))
             .map(|(place, _)| *place)
             .collect();
         let change = |place: Place| {
-            let bytes = self.content(place);
+            let (bytes, number) = (self.content(place), self.number_of(place));
             let state = self.states.get_mut(&place)?;
-            (state.is_due, state.is_under_way) = (false, true);
+            (state.is_due, state.is_under_way, state.writes) = (false, true, number);
             let (entity, key) = (LETTERS.to_owned(), place.key());
             Some((
                 place,
@@ -291,12 +435,24 @@ impl Kept {
         due.into_iter().filter_map(change).collect()
     }
 
+    /// The number that belongs to a state: of its letter, or the last one.
+    fn number_of(&self, place: Place) -> u64 {
+        match place {
+            Place::Newest => self.newest,
+            Place::Slot(_) => self.letter_in(place).map_or(0, |letter| letter.number),
+        }
+    }
+
+    fn letter_in(&self, place: Place) -> Option<&DeadLetter> {
+        self.letters.iter().rev().find(|letter| Place::of(letter.number) == place)
+    }
+
     /// Content of a state to write.
     fn content(&self, place: Place) -> Option<Vec<u8>> {
         if place == Place::Newest {
             return Some(self.newest.to_string().into_bytes());
         }
-        let letter = self.letters.iter().rev().find(|letter| Place::of(letter.number) == place)?;
+        let letter = self.letter_in(place)?;
         Some(serde_json::to_vec(letter).expect("it is made of texts and numbers"))
     }
 }
@@ -312,28 +468,24 @@ fn read(reader: &mut dyn StoreReader) -> Result<Kept, StoreError> {
     kept.newest = newest.ok_or_else(|| {
         StoreError::Corrupt("the number of the last dead letter is no number".to_owned())
     })?;
-    let first = kept.newest.saturating_sub(DEAD_LETTERS as u64) + 1;
-    for number in first..=kept.newest {
-        let place = Place::of(number);
-        let stored = match reader.state(LETTERS, &place.key()) {
-            Err(error @ StoreError::Undecodable { .. }) => {
-                // Its version is told by the store when its slot is written.
-                tracing::error!(number, %error, "a dead letter cannot be read");
-                continue;
-            }
-            stored => stored?,
+    kept.claimed = kept.newest;
+    let oldest = kept.newest.saturating_sub(DEAD_LETTERS as u64);
+    for row in reader.states_of(LETTERS, &StateScan::After(String::new()), DEAD_LETTERS + 1)? {
+        let Some(slot) = row.key.strip_prefix(LETTER_SLOT).and_then(|it| it.parse().ok()) else {
+            continue;
         };
-        kept.states.insert(place, state(stored.version));
-        let Some(bytes) = stored.bytes else { continue };
+        kept.states.insert(Place::Slot(slot), state(row.record.version));
+        let Some(bytes) = row.record.bytes else { continue };
         match serde_json::from_slice::<DeadLetter>(&bytes) {
-            Ok(letter) if letter.number == number => {
+            Ok(letter) if letter.number > oldest && letter.number <= kept.newest => {
                 kept.bytes += letter.payload.as_str().len();
                 kept.letters.push_back(letter);
             }
             // It was to be overwritten when the world before ended.
-            Ok(letter) => tracing::debug!(letter.number, number, "an older letter is left out"),
-            Err(error) => tracing::error!(number, %error, "a dead letter cannot be read"),
+            Ok(letter) => tracing::debug!(letter.number, "an older letter is left out"),
+            Err(error) => tracing::error!(slot, %error, "a dead letter cannot be read"),
         }
     }
+    kept.letters.make_contiguous().sort_unstable_by_key(|letter| letter.number);
     Ok(kept)
 }

@@ -32,6 +32,14 @@ pub struct DeadLetter {
     pub reason: String,
 }
 
+impl DeadLetter {
+    /// Whether it is the same letter, which may have another number by now.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let of = |letter: &Self| (letter.at, letter.plan, letter.step);
+        of(self) == of(other) && self.id == other.id && self.payload == other.payload
+    }
+}
+
 /// The events that could not be delivered.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -85,7 +93,7 @@ impl World {
                 return Err(PlanError::Refused { plan: PlanId::from_bytes([0; 16]), problem });
             };
             let id = Some(id_again(&letter));
-            let (plan, payload) = (letter.plan, letter.payload);
+            let (plan, payload) = (letter.plan, letter.payload.clone());
             let (reply, done) = completion();
             let step = to.unwrap_or(letter.step);
             let refused = |problem: String| PlanError::Refused { plan, problem };
@@ -99,7 +107,7 @@ impl World {
                 world.shared.ask_elsewhere(plan, event, reply);
             }
             done.await.map_err(|failure: Failure| refused(unanswered(&failure)))??;
-            world.shared.letters.remove(number);
+            world.shared.letters.remove(&letter);
             Ok(())
         })
     }

@@ -30,6 +30,8 @@ const PAGE: usize = 256;
 /// Pause between two looks, a moment after a request or a row, and otherwise.
 const SOON: Duration = Duration::from_millis(25);
 const SELDOM: Duration = Duration::from_millis(400);
+/// The same while the store gives hints: one that is lost costs this much.
+const HINTED: Duration = Duration::from_secs(2);
 
 /// Attempts to write an answer: about a minute of a store that fails at once.
 const ANSWER_TRIES: u32 = 150;
@@ -64,7 +66,14 @@ struct Open {
     /// Whether a request was sent since the last look.
     is_sent: bool,
     /// Requests without an answer.
-    requests: HashMap<u64, (u64, Completer<Result<Answer, ConnectError>>)>,
+    requests: HashMap<u64, Waiting>,
+}
+
+/// A request without an answer.
+struct Waiting {
+    from: u64,
+    to: u64,
+    completer: Completer<Result<Answer, ConnectError>>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -105,8 +114,18 @@ impl Connector for MailRoom {
         self.desks.lock().insert(desk.world(), desk);
     }
 
+    /// The answers to its requests do not come any more.
     fn detach(&self, world: u64) {
         self.desks.lock().remove(&world);
+        let mut open = self.open.lock();
+        let all = std::mem::take(&mut open.requests).into_iter();
+        let (lost, kept): (Vec<_>, Vec<_>) = all.partition(|(_, waiting)| waiting.from == world);
+        open.requests.extend(kept);
+        drop(open);
+        for (_, Waiting { to, completer, .. }) in lost {
+            // The caller may have given up.
+            let _gone = completer.complete(Err(ConnectError::Gone { world: to }));
+        }
     }
 
     fn send(&self, envelope: Envelope) -> Completion<Result<Answer, ConnectError>> {
@@ -118,11 +137,11 @@ impl Connector for MailRoom {
         let (completer, answer) = completion();
         let number = {
             let mut open = self.open.lock();
-            open.requests.retain(|_, (_, waiting)| !waiting.is_cancelled());
+            open.requests.retain(|_, waiting| !waiting.completer.is_cancelled());
             open.last += 1;
             open.is_sent = true;
             let number = open.last;
-            open.requests.insert(number, (to, completer.clone()));
+            open.requests.insert(number, Waiting { from, to, completer: completer.clone() });
             number
         };
         let content = Some(request.to_bytes());
@@ -211,10 +230,11 @@ impl MailRoom {
             // Before the look, so that no hint is lost.
             let (told, hinted) = completion();
             *self.hint.lock() = Some(told);
-            let taken = self.take(&hub).await;
+            let (taken, has_hints) = self.take(&hub).await;
             let is_sent = std::mem::take(&mut self.open.lock().is_sent);
             quiet = if taken > 0 || is_sent { 0 } else { quiet + 1 };
-            let next = hub.group.sleep(if quiet < LOOKS { SOON } else { SELDOM });
+            let seldom = if has_hints { HINTED } else { SELDOM };
+            let next = hub.group.sleep(if quiet < LOOKS { SOON } else { seldom });
             drop(hub);
             if has_ended(next, hinted).await {
                 return;
@@ -222,18 +242,24 @@ impl MailRoom {
         }
     }
 
-    /// Takes what has come for the worlds of this node. Returns the number of rows.
-    async fn take(self: &Arc<Self>, hub: &Arc<Hub>) -> usize {
+    /// Takes what has come for the worlds of this node. Returns the number of rows, and whether
+    /// hints tell of the next ones.
+    async fn take(self: &Arc<Self>, hub: &Arc<Hub>) -> (usize, bool) {
         let worlds: Vec<u64> = self.desks.lock().keys().copied().collect();
-        let Some(members) = self.members.get().filter(|_| !worlds.is_empty()) else { return 0 };
-        let mail = members.call(move |members, _| members.mail(&worlds, PAGE)).await;
-        let mail = match mail {
-            Ok(Ok(mail)) => mail,
+        let Some(members) = self.members.get().filter(|_| !worlds.is_empty()) else {
+            return (0, false);
+        };
+        let look = move |members: &mut Box<dyn Members>| -> Result<_, StoreError> {
+            Ok((members.mail(&worlds, PAGE)?, members.is_listening()))
+        };
+        let looked = members.call(move |members, _| look(members)).await;
+        let (mail, has_hints) = match looked {
+            Ok(Ok(looked)) => looked,
             Ok(Err(error)) => {
                 tracing::warn!(%error, "requests of other nodes are looked for later");
-                return 0;
+                return (0, false);
             }
-            Err(_ended) => return 0,
+            Err(_ended) => return (0, false),
         };
         let count = mail.len();
         for Mail { to, bytes } in mail {
@@ -243,7 +269,7 @@ impl MailRoom {
                 None => tracing::error!(to, "a row between nodes is damaged, and left out"),
             }
         }
-        count
+        (count, has_hints)
     }
 
     fn request(self: &Arc<Self>, hub: &Arc<Hub>, to: u64, letter: Letter) {
@@ -280,17 +306,17 @@ impl MailRoom {
     }
 
     fn answer(&self, letter: Letter) {
-        let Some((world, waiting)) = self.open.lock().requests.remove(&letter.number) else {
+        let Some(waiting) = self.open.lock().requests.remove(&letter.number) else {
             return tracing::debug!(from = letter.from, "an answer comes too late");
         };
-        let gone = || ConnectError::Gone { world };
+        let gone = || ConnectError::Gone { world: waiting.to };
         let answer = letter.content.ok_or_else(gone).and_then(|bytes| {
             let answer: Result<Vec<u8>, ConnectError> =
                 postcard::from_bytes(&bytes).map_err(|_| gone())?;
             Answer::from_bytes(&answer?).map_err(|_| gone())
         });
         // The caller may have given up.
-        let _gone = waiting.complete(answer);
+        let _gone = waiting.completer.complete(answer);
     }
 }
 

@@ -3,13 +3,16 @@
 mod asking;
 mod builder;
 mod bulk;
+mod by_key;
 mod chunks;
 mod claims;
 mod cleaner;
 mod clock;
+mod crowd;
 mod delay;
 mod deliver;
 mod desk;
+mod drain;
 mod ending;
 mod extending;
 mod handle;
@@ -58,6 +61,7 @@ pub use bulk::{Bulk, BulkOrder, BulkOutcome, BulkPlan, BulkProgress, BulkReport}
 pub use chunks::{Chunk, ChunkCursor};
 pub use claims::{ClaimError, ClaimFilter, ClaimView};
 pub use cleaner::{CleanError, Cleaned, Retention};
+pub(crate) use crowd::{Crowd, InMemory};
 pub use delay::Delay;
 pub(crate) use ending::{Busy, BusyPlan, Unwritten};
 pub use handle::{Finished, PlanHandle, PlanView, Triggering};
@@ -154,8 +158,9 @@ impl World {
         let id = shared.ids.next(created.at);
         let planned = plan_root::<A>(&shared.registry, id, Ok(input), || shared.now());
         let planned = Box::new(planned);
+        let heirs = self.copy_for_heirs(id, &created, None, false);
         let begin = |reply| Begin { created: Box::new(created), planned, reply };
-        self.begin(id, begin).comparing(keyed)
+        self.begin(id, begin).comparing(keyed).following(heirs)
     }
 
     pub(crate) fn of(shared: &Arc<Shared>) -> Self {

@@ -80,13 +80,14 @@ impl World {
         }
         let id = given.unwrap_or_else(|| shared.ids.next(created.at));
         let planned = known.plan(&shared.registry, id, &created.input, &|| shared.now());
+        let heirs = self.copy_for_heirs(id, &created, None, given.is_some());
         let begin = |reply| Begin { created: Box::new(created), planned: Box::new(planned), reply };
         let triggering = match given {
             // It may be in the store.
             Some(_) => self.begin_known(id, begin),
             None => self.begin(id, begin),
         };
-        Named { id, triggering: triggering.comparing(keyed) }
+        Named { id, triggering: triggering.comparing(keyed).following(heirs) }
     }
 
     /// As [`World::trigger_named`], to be planned and run later.
@@ -121,7 +122,7 @@ impl World {
     ) -> Option<Named> {
         let plan = match given {
             Some(plan) if self.shared.owns(plan) => return None,
-            None if self.shared.is_executor() => return None,
+            None if self.shared.begins_plans() => return None,
             Some(plan) => plan,
             None => match self.place(&created.action) {
                 Ok(plan) => plan,

@@ -13,7 +13,7 @@ use super::joining::has_name;
 use super::mail::MailRoom;
 use super::own_groups::OwnGroups;
 use super::{shares, Shared, WorldView};
-use crate::connect::{Connector, Word};
+use crate::connect::{Connector, Desk, Word};
 use crate::error::{BuildError, StoreError};
 use crate::id::PlanId;
 use crate::limits::NODE_LEASE_MIN;
@@ -222,6 +222,9 @@ impl Hub {
         if beat.version != self.worlds().version {
             self.journal.read_worlds().await.map_err(lost)??;
         }
+        if let Err(error) = self.letters.refresh(beat.letters).await {
+            tracing::warn!(%error, "dead letters of other nodes are read later");
+        }
         let over = beat.lapsed();
         self.register_again(&own, &over).await?;
         let others = over.into_iter().filter(|world| !own.contains_key(world));
@@ -258,6 +261,8 @@ impl Hub {
                 continue;
             }
             tracing::warn!(world = number, "this world was declared dead, and is registered again");
+            // Rows for it are not there any more, nor are the answers that it waits for.
+            self.connector.detach(*number);
             let row = WorldRow { epoch: *number, ..row.clone() };
             let live = self.live_slots(row.kind).await?;
             self.change(move |worlds| {
@@ -265,12 +270,13 @@ impl Hub {
                 (!is_there).then(|| shares::join(worlds, row.clone(), &[], &live))
             })
             .await?;
+            self.connector.attach(Desk { world: *number, shared: Arc::downgrade(world) });
         }
         Ok(())
     }
 
     /// Declares worlds dead whose leases are over, if they still are.
-    async fn bury(&self, mut dead: Vec<u64>) -> Result<(), StoreError> {
+    async fn bury(self: &Arc<Self>, mut dead: Vec<u64>) -> Result<(), StoreError> {
         dead.retain(|world| self.worlds().find(*world).is_some());
         if dead.is_empty() {
             return Ok(());
@@ -278,6 +284,7 @@ impl Hub {
         let told = dead.clone();
         let buried = self.journal.declare_dead(move |worlds| shares::leave(worlds, &dead)).await;
         if buried.map_err(lost)?? {
+            self.tell_nodes();
             tracing::warn!(worlds = ?told, "their leases are over: others go on with their plans");
         }
         Ok(())
@@ -285,25 +292,36 @@ impl Hub {
 
     /// Gives slots of this node's worlds to those that have too few, and deals those of nobody.
     async fn even_out(
-        &self,
+        self: &Arc<Self>,
         own: &BTreeMap<u64, Known>,
         lapsed: Vec<u64>,
     ) -> Result<(), StoreError> {
-        let mut busy = Slots::default();
-        let mut giving = BTreeSet::new();
+        let nothing = BTreeSet::new();
+        if shares::even(&self.worlds(), &nothing, &Slots::default(), &lapsed).is_some() {
+            let lapsed = lapsed.clone();
+            let deal =
+                move |worlds: &Worlds| shares::even(worlds, &nothing, &Slots::default(), &lapsed);
+            self.change(deal).await?;
+        }
         for (number, Known { row, world, .. }) in own {
             let Some(world) = world.as_ref().filter(|world| !world.is_ending()) else { continue };
-            if row.kind == WorldKind::Executor {
-                giving.insert(*number);
-                world.busy().slots().iter().for_each(|slot| busy.add(slot));
+            if row.kind != WorldKind::Executor {
+                continue;
+            }
+            self.drain_marked(world);
+            if world.busy().is_draining() {
+                continue;
+            }
+            let worlds = self.worlds();
+            let giving = BTreeSet::from([*number]);
+            let even = shares::even(&worlds, &giving, &world.busy().slots(), &lapsed);
+            let before = worlds.find(*number).map(|row| row.slots).unwrap_or_default();
+            let after = even.and_then(|it| it.put.into_iter().find(|row| row.epoch == *number));
+            if let Some(after) = after {
+                self.give_surplus(world, before.without(&after.slots)).await?;
             }
         }
-        let decide = move |worlds: &Worlds| shares::even(worlds, &giving, &busy, &lapsed);
-        // The journal's writer is asked only if there is something to do.
-        if decide(&self.worlds()).is_none() {
-            return Ok(());
-        }
-        self.change(decide).await.map(drop)
+        Ok(())
     }
 }
 

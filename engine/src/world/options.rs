@@ -39,6 +39,8 @@ pub struct TriggerOptions {
     labels: Vec<(String, String)>,
     by: Option<String>,
     id: Option<PlanId>,
+    /// The world that is to run it.
+    world: Option<u64>,
     priority: Option<i32>,
     deadline: Option<Duration>,
     trace: Option<TraceContext>,
@@ -127,6 +129,12 @@ impl TriggerOptions {
         self
     }
 
+    /// Has the plan begin in another world.
+    pub(crate) fn in_world(mut self, world: u64) -> Self {
+        self.world = Some(world);
+        self
+    }
+
     pub(super) fn plan_id(&self) -> Option<PlanId> {
         self.id
     }
@@ -177,6 +185,10 @@ impl World {
     ) -> Triggering {
         let shared = &self.shared;
         let is_here = options.id.is_none_or(|id| shared.owns(id));
+        if let Some(plan) = options.world.and_then(|world| shared.place_in(world)) {
+            let (delayed, priority, is_chosen) = (None, options.priority, false);
+            return self.begin_elsewhere(Elsewhere { plan, created, delayed, priority, is_chosen });
+        }
         match options.id {
             None if !self.runs::<A>() => {
                 return self.begin_placed(created, None, options.priority);
@@ -193,11 +205,13 @@ impl World {
         }
         let id = options.id.unwrap_or_else(|| shared.ids.next(created.at));
         let planned = Box::new(plan_root::<A>(&shared.registry, id, Ok(input), || shared.now()));
+        let heirs = self.copy_for_heirs(id, &created, None, options.id.is_some());
         let begin = |reply| Begin { created: Box::new(created), planned, reply };
-        match options.id {
+        let begun = match options.id {
             // It may be in the store.
             Some(_) => self.begin_known(id, begin),
             None => self.begin(id, begin),
-        }
+        };
+        begun.following(heirs)
     }
 }

@@ -15,10 +15,12 @@ use crate::id::PlanId;
 use crate::limits::REQUEST_LIMIT;
 use crate::plan::{Created, Plan, Record};
 use crate::run::{self, Begun, PlanActor};
-use crate::store::{WorldKind, SCHEDULES_SLOT};
+use crate::store::{slot_of, Slots, StoreReader, WorldKind, SCHEDULES_SLOT};
+use crate::time::Time;
 
 /// A request that must not be done twice.
-const ONCE: Patience = Patience { limit: Some(REQUEST_LIMIT), waits: false, repeats: false };
+pub(super) const ONCE: Patience =
+    Patience { limit: Some(REQUEST_LIMIT), waits: false, repeats: false };
 
 /// A request that is done once however often it is asked.
 const REPEATED: Patience = Patience { limit: Some(REQUEST_LIMIT), waits: false, repeats: true };
@@ -104,10 +106,14 @@ impl Shared {
     pub(crate) fn ask_elsewhere(
         self: &Arc<Self>,
         plan: PlanId,
-        request: RequestKind,
+        mut request: RequestKind,
         reply: Completer<Result<(), PlanError>>,
     ) {
         let (hub, from) = (Arc::clone(self.hub()), self.epoch());
+        if let RequestKind::Event { id: id @ None, .. } = &mut request {
+            // Its node may die before it answers: the next owner must know whether it was taken.
+            *id = hub.node.as_ref().map(|_| self.ids().next(self.now()).to_string());
+        }
         // An event with an id is taken once; other requests must not be repeated.
         let is_repeatable = matches!(
             &request,
@@ -143,6 +149,7 @@ fn strange(plan: PlanId, answer: &Answer) -> PlanError {
 }
 
 /// A plan that another world is to begin.
+#[derive(Debug)]
 pub(super) struct Elsewhere {
     pub(super) plan: PlanId,
     pub(super) created: Created,
@@ -157,9 +164,24 @@ impl Shared {
         self.kind == WorldKind::Executor
     }
 
-    /// Whether this world runs plans of an action.
+    /// Whether new plans begin here: not while the world gives its slots away.
+    pub(crate) fn begins_plans(&self) -> bool {
+        self.is_executor() && !self.busy().is_draining()
+    }
+
+    /// Whether new plans of an action begin here.
     pub(crate) fn runs(&self, action: &str) -> bool {
-        self.is_executor() && self.registry().find(action).is_some()
+        self.begins_plans() && self.registry().find(action).is_some()
+    }
+}
+
+impl Shared {
+    /// The id of a plan that another world owns; nothing if that one is not there, or is this one.
+    pub(super) fn place_in(&self, world: u64) -> Option<PlanId> {
+        let worlds = self.hub().worlds();
+        let row = worlds.find(world).filter(|_| world != self.epoch())?;
+        let slot = *super::shares::homes(&row.slots).first()?;
+        Some(self.ids().next_in(self.now(), slot))
     }
 }
 
@@ -197,6 +219,21 @@ impl World {
         Ok(shared.ids().next_in(shared.now(), slot))
     }
 
+    /// A copy of a plan that begins here, for the next owner of its slot; nothing if no other
+    /// process shares the store.
+    pub(super) fn copy_for_heirs(
+        &self,
+        plan: PlanId,
+        created: &Created,
+        delayed: Option<&Record>,
+        is_chosen: bool,
+    ) -> Option<Box<Elsewhere>> {
+        self.shared().hub().node.as_ref()?;
+        let (created, delayed, priority) =
+            (created.clone(), delayed.cloned(), Some(created.priority));
+        Some(Box::new(Elsewhere { plan, created, delayed, priority, is_chosen }))
+    }
+
     /// Has another world begin a plan.
     pub(super) fn begin_elsewhere(&self, begin: Elsewhere) -> Triggering {
         let Elsewhere { plan, created, delayed, priority, is_chosen } = begin;
@@ -217,55 +254,82 @@ impl World {
         Triggering::new(self.clone(), plan, begun)
     }
 
-    /// Goes on with the plans of slots that this world owns since a change; those of its others that
-    /// wait for plans ask for them again, since those may have been moved.
-    pub(crate) async fn adopt(&self, gained: crate::store::Slots) -> Result<(), StoreError> {
+    /// Goes on with the plans of slots that this world owns since a change: those that are due
+    /// first, then those that were doing something, then it knows when the others are due.
+    pub(crate) async fn adopt(&self, gained: Slots) -> Result<(), StoreError> {
         let shared = self.shared();
-        let journal = shared.journal();
-        let lost = |failure: Failure| StoreError::unanswered(&failure);
-        let call = |plan: PlanId| {
-            if shared.owns(plan) {
-                let is_new = gained.has(crate::store::slot_of(plan));
-                let word = if is_new { Word::Wake } else { Word::AskAgain };
-                if let Err(problem) = shared.say(plan, word) {
-                    tracing::debug!(%plan, problem, "a plan is told again later");
-                    match is_new {
-                        true => shared.wakes().set(plan, shared.now().after(run::AGAIN)),
-                        false => shared.ask_again_later(plan),
-                    }
-                }
+        let has_schedules = gained.has(SCHEDULES_SLOT);
+        if shared.opening() == Opening::GoOn {
+            if gained.is_empty() {
+                return Ok(());
             }
-        };
+            let now = shared.now();
+            self.set_wakes(&gained, now).await?;
+            let behind = shared.journal().behind();
+            let behind = behind.into_iter().filter(|plan| gained.has(slot_of(*plan)));
+            behind.for_each(|plan| self.wake(plan));
+            self.each_busy(gained, |plan| self.wake(plan)).await?;
+            shared.wakes().learn(shared, gained).await?;
+        }
+        if has_schedules {
+            self.restore_schedules().await?;
+        }
+        Ok(())
+    }
+
+    /// A world has gone: plans of this one that wait for plans ask for them again, since what it
+    /// was about to tell them is lost. Those of slots that were gained with it were woken.
+    pub(crate) async fn ask_for_plans_again(&self, gained: Slots) -> Result<(), StoreError> {
+        let shared = self.shared();
         if shared.opening() != Opening::GoOn {
-            return if gained.has(SCHEDULES_SLOT) {
-                self.restore_schedules().await
-            } else {
-                Ok(())
-            };
-        }
-        journal.behind().into_iter().for_each(call);
-        let mut from = None;
-        loop {
-            let page = journal.read(move |reader| reader.busy(from, super::START_PAGE));
-            let page = page.await.map_err(lost)??;
-            page.iter().copied().for_each(call);
-            from = page.last().copied();
-            if page.len() < super::START_PAGE {
-                break;
-            }
-        }
-        if gained.is_empty() {
             return Ok(());
         }
-        let all = journal
-            .read(move |reader| reader.wakes_in(&gained, crate::time::Time(u64::MAX), usize::MAX));
-        for (at, plan) in all.await.map_err(lost)?? {
+        self.each_busy(self.own_slots().without(&gained), |plan| {
+            if let Err(problem) = shared.say(plan, Word::AskAgain) {
+                tracing::debug!(%plan, problem, "a plan is told again later");
+                shared.ask_again_later(plan);
+            }
+        })
+        .await
+    }
+
+    fn wake(&self, plan: PlanId) {
+        let shared = self.shared();
+        if !shared.owns(plan) {
+            return;
+        }
+        if let Err(problem) = shared.say(plan, Word::Wake) {
+            tracing::debug!(%plan, problem, "a plan is told again later");
+            shared.wakes().set(plan, shared.now().after(run::AGAIN));
+        }
+    }
+
+    /// Does something to each plan of these slots that was doing something, and is still of this
+    /// world.
+    async fn each_busy(&self, slots: Slots, to: impl Fn(PlanId)) -> Result<(), StoreError> {
+        let (shared, mut from) = (self.shared(), None);
+        loop {
+            let read =
+                move |reader: &mut dyn StoreReader| reader.busy_in(&slots, from, super::START_PAGE);
+            let page = shared.journal().read(read).await;
+            let page = page.map_err(|failure: Failure| StoreError::unanswered(&failure))??;
+            page.iter().copied().filter(|plan| shared.owns(*plan)).for_each(&to);
+            from = page.last().copied();
+            if page.len() < super::START_PAGE {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Knows which plans of these slots are due before a time.
+    async fn set_wakes(&self, slots: &Slots, until: Time) -> Result<(), StoreError> {
+        let (shared, slots) = (self.shared(), *slots);
+        let read = move |reader: &mut dyn StoreReader| reader.wakes_in(&slots, until, usize::MAX);
+        let due = shared.journal().read(read).await;
+        for (at, plan) in due.map_err(|failure: Failure| StoreError::unanswered(&failure))?? {
             if shared.owns(plan) {
                 shared.wakes().set(plan, at);
             }
-        }
-        if gained.has(SCHEDULES_SLOT) {
-            self.restore_schedules().await?;
         }
         Ok(())
     }

@@ -8,18 +8,19 @@ use parking_lot::Mutex;
 use turnwheel_actors::Entities;
 use turnwheel_runtime::Group;
 
+use super::by_key::Services;
 use super::clock::Clock;
 use super::extending::LastCalls;
 use super::own_groups::OwnGroups;
 use super::{
-    keeping, Busy, Callers, Hub, Ids, Letters, Opening, Plugin, Unwritten, Watchers, World,
+    keeping, Busy, Callers, Crowd, Hub, Ids, Letters, Opening, Plugin, Unwritten, Watchers, World,
     WorldView,
 };
 use crate::action::{Batches, Registry};
 use crate::connect::Word;
 use crate::error::StoreError;
 use crate::id::PlanId;
-use crate::journal::Journal;
+use crate::journal::{Delivery, Journal};
 use crate::run::{self, Queues, Wakes};
 use crate::schedule::Timetable;
 use crate::store::{slot_of, Slots, WorldKind};
@@ -38,6 +39,8 @@ pub(crate) struct Shared {
     pub(super) hub: Arc<Hub>,
     pub(super) journal: Journal,
     pub(super) plans: Entities,
+    pub(super) crowd: Arc<Crowd>,
+    pub(super) delivery: Delivery,
     pub(super) wakes: OnceLock<Wakes>,
     pub(super) queues: Arc<Queues>,
     pub(super) timetable: OnceLock<Timetable>,
@@ -65,6 +68,8 @@ pub(crate) struct Shared {
     pub(super) taken: Mutex<Vec<TakenOver>>,
     /// Groups that the world has made itself, and ends.
     pub(super) own: OwnGroups,
+    /// Requests for keys of this world.
+    pub(super) services: Services,
 }
 
 /// Slots whose plans went over to this world.
@@ -104,6 +109,11 @@ impl Shared {
         &self.hub
     }
 
+    /// The slots of this world.
+    pub(crate) fn slots(&self) -> Slots {
+        self.hub.worlds().find(self.epoch).map(|row| row.slots).unwrap_or_default()
+    }
+
     /// A world is gone, and this one has what it had in these slots.
     pub(super) fn took_over(&self, slots: Slots, from: String) {
         if !slots.is_empty() {
@@ -140,6 +150,11 @@ impl Shared {
     /// Whether no code of actions is called.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.opening == Opening::AtRest || self.is_ending()
+    }
+
+    /// Whether no code of a plan is called, because the world ends or gives its slot away.
+    pub(crate) fn is_plan_at_rest(&self, plan: PlanId) -> bool {
+        self.is_at_rest() || self.busy.is_closed(slot_of(plan))
     }
 
     /// The plans whose entries the store refuses.
@@ -182,7 +197,10 @@ impl Shared {
     }
 
     /// Goes on with the plans of slots that are this world's since a change.
-    pub(crate) fn owns_now(self: &Arc<Self>, gained: Slots) {
+    ///
+    /// If a world has gone, plans of this one that wait for plans ask for them again: what it was
+    /// about to tell them is lost.
+    pub(crate) fn owns_now(self: &Arc<Self>, gained: Slots, has_gone: bool) {
         // From now on events wait until it is known who listens in those plans.
         let looks = !gained.is_empty() && self.opening() == Opening::GoOn;
         let plugin = self.plugin.clone().filter(|_| looks);
@@ -194,12 +212,16 @@ impl Shared {
             while let Some(shared) = shared.upgrade().filter(|shared| !shared.is_ending()) {
                 let world = World::of(&shared);
                 if let Some(plugin) = &plugin {
-                    // What is to be launched or to go on may be known only where it was added.
+                    // Actions to launch or to go on may be known only where they were added.
                     if let Err(error) = plugin.prepare(&world).await {
                         tracing::error!(%error, "what other worlds have added is not known here");
                     }
                 }
-                let gone_on = match (world.adopt(gained).await, &plugin) {
+                let adopted = match world.adopt(gained).await {
+                    Ok(()) if has_gone => world.ask_for_plans_again(gained).await,
+                    other => other,
+                };
+                let gone_on = match (adopted, &plugin) {
                     (Ok(()), Some(plugin)) => plugin.recover(&world).await,
                     (other, _) => other,
                 };
@@ -217,6 +239,16 @@ impl Shared {
 
     pub(crate) fn plans(&self) -> &Entities {
         &self.plans
+    }
+
+    /// Tells plans what became of their entries.
+    pub(crate) fn delivery(&self) -> &Delivery {
+        &self.delivery
+    }
+
+    /// The number of plans in memory.
+    pub(crate) fn crowd(&self) -> &Arc<Crowd> {
+        &self.crowd
     }
 
     pub(crate) fn wakes(&self) -> &Wakes {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::drain::is_draining;
 use crate::store::balance::{balance, SlotPlan};
 use crate::store::{free, Slots, WorldKind, WorldRow, Worlds, WorldsWrite, SCHEDULES_SLOT, SLOTS};
 
@@ -29,7 +30,7 @@ pub(super) fn join(worlds: &Worlds, mut row: WorldRow, dead: &[u64], live: &Slot
     let mut put = Vec::new();
     if row.kind == WorldKind::Executor {
         row.slots = free(&left);
-        let runs = |row: &&WorldRow| row.kind == WorldKind::Executor;
+        let runs = |row: &&WorldRow| row.kind == WorldKind::Executor && !is_draining(row);
         let share = SLOTS / (1 + left.iter().filter(runs).count());
         for other in left.iter().filter(runs) {
             let homes = homes(&other.slots);
@@ -67,6 +68,9 @@ pub(super) fn leave(worlds: &Worlds, gone: &[u64]) -> Option<WorldsWrite> {
     }
     let left = worlds.rows.iter().filter(|row| !is_gone(row) && row.kind == WorldKind::Executor);
     let mut heirs: Vec<WorldRow> = left.cloned().collect();
+    if heirs.iter().any(|row| !is_draining(row)) {
+        heirs.retain(|row| !is_draining(row));
+    }
     // With what nobody had before: its owner went when there was no heir.
     let rest: Vec<WorldRow> = worlds.rows.iter().filter(|row| !is_gone(row)).cloned().collect();
     let free = free(&rest);
@@ -86,7 +90,12 @@ pub(super) fn even(
     lapsed: &[u64],
 ) -> Option<WorldsWrite> {
     let runs = |row: &&WorldRow| row.kind == WorldKind::Executor && !lapsed.contains(&row.epoch);
-    let live: BTreeSet<u64> = worlds.rows.iter().filter(runs).map(|row| row.epoch).collect();
+    let stays = |row: &&WorldRow| runs(row) && !is_draining(row);
+    let live = |fits: &dyn Fn(&&WorldRow) -> bool| -> BTreeSet<u64> {
+        worlds.rows.iter().filter(fits).map(|row| row.epoch).collect()
+    };
+    // Those that drain have slots only if nobody else can have them.
+    let live = Some(live(&stays)).filter(|live| !live.is_empty()).unwrap_or_else(|| live(&runs));
     let plan = |slot| {
         let owner = worlds.owner(slot);
         // The node that declares a lapsed world dead deals its slots.
@@ -97,7 +106,9 @@ pub(super) fn even(
     let may_go = |slot: usize| {
         let owner = worlds.owner(slot);
         let is_free = worlds.find(owner).is_none();
-        is_free || (own.contains(&owner) && !busy.has(slot) && slot != SCHEDULES_SLOT)
+        // The schedules stay where they are unless their owner goes.
+        let may_move = slot != SCHEDULES_SLOT || !live.contains(&owner);
+        is_free || (own.contains(&owner) && !busy.has(slot) && may_move)
     };
     let moves = balance(&plans, &live, SLOTS).into_iter();
     let moves = moves.map(|step| (slots[step.slot], step.to)).filter(|(slot, _)| may_go(*slot));

@@ -106,6 +106,10 @@ impl StoreReader for Reader {
         self.inner()?.state(entity, key)
     }
 
+    fn states_by_key(&mut self, of: &[(String, String)]) -> Result<Vec<Record>, StoreError> {
+        self.inner()?.states_by_key(of)
+    }
+
     fn states_of(
         &mut self,
         entity: &str,
@@ -113,6 +117,10 @@ impl StoreReader for Reader {
         limit: usize,
     ) -> Result<Vec<StateRow>, StoreError> {
         self.inner()?.states_of(entity, scan, limit)
+    }
+
+    fn entities_with_states(&mut self) -> Result<Vec<String>, StoreError> {
+        self.inner()?.entities_with_states()
     }
 
     fn reminder(&mut self, id: &ReminderId) -> Result<Option<ReminderRow>, StoreError> {

@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
-use turnwheel_engine::limits::LOG_PAGES_MAX;
-use turnwheel_engine::store::{Append, Batch, Seq, StoreWriter, Upkeep, Verdict};
-use turnwheel_engine::Store;
+use turnwheel_engine::limits::{LOG_BYTES_PAGE, LOG_PAGES_MAX};
+use turnwheel_engine::store::{
+    Append, Batch, PlanRow, RowWrite, Seq, StoreWriter, Upkeep, Verdict,
+};
+use turnwheel_engine::{PlanId, Store};
 use turnwheel_sqlite::{SqliteStore, SqliteSync};
 
-use crate::place::{entry, plan};
+use crate::place::{entry, plan, row};
 
 /// Bytes of an entry: 64 pages.
 const ENTRY: usize = 256 * 1_024;
@@ -60,6 +62,41 @@ fn log_begins_anew_although_commits_go_on_during_each_checkpoint() {
     assert!(largest < most, "{largest} bytes, {most} are the limit");
 }
 
+/// A row of one of very many plans: no two that follow one another are neighbours.
+fn scattered(number: u64) -> RowWrite {
+    let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&mixed.to_be_bytes());
+    let id = PlanId::from_bytes(id);
+    let labels = (0..4).map(|label| (format!("name {label}"), format!("{:x}", mixed ^ label)));
+    let row = PlanRow { id, labels: labels.collect(), ..row(1, 1) };
+    RowWrite { row, epoch: 0, is_refresh: false }
+}
+
+#[test]
+fn log_of_rows_that_lie_far_apart_is_bounded_as_well() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("plans.db");
+    let store = SqliteStore::new(&path).sync(SqliteSync::Off);
+    let mut writer = store.writer().expect("a writer");
+    let log = folder.path().join("plans.db-wal");
+    let (mut largest, mut anew) = (0, 0);
+    // Nobody moves pages beside the writer.
+    for batch in 0..120 {
+        let rows: Vec<RowWrite> = (batch * 128..(batch + 1) * 128).map(scattered).collect();
+        let batch = Batch { appends: &[], changes: &[], rows: &rows, projected: 0 };
+        writer.commit(&batch).expect("it is written");
+        largest = largest.max(size(&log));
+        if matches!(writer.upkeep(), Upkeep::Now) {
+            anew += 1;
+            writer.keep().expect("it keeps");
+        }
+    }
+    assert!(anew >= 2, "the log begins anew {anew} times");
+    let most = (LOG_PAGES_MAX + LOG_PAGES_MAX / 8) * LOG_BYTES_PAGE;
+    assert!(largest < most, "{largest} bytes, {most} are the limit");
+}
+
 #[test]
 fn log_that_a_reader_holds_is_tried_again_and_not_at_each_commit() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -87,4 +124,58 @@ fn log_that_a_reader_holds_is_tried_again_and_not_at_each_commit() {
     commit(&mut *writer, &mut prev);
     let kept = turnwheel_engine::limits::LOG_BYTES_KEPT;
     assert!(size(&folder.path().join("plans.db-wal")) <= kept, "the file is cut again");
+}
+
+/// Writes six commits and leaves the files as `kill -9` leaves them, with a log that something was done to.
+fn killed(path: &Path, harm: impl FnOnce(&mut Vec<u8>)) -> Seq {
+    let log = path.with_extension("db-wal");
+    let store = SqliteStore::new(path).sync(SqliteSync::Off);
+    let mut writer = store.writer().expect("a writer");
+    let mut prev = 0;
+    (0..6).for_each(|_| commit(&mut *writer, &mut prev));
+    let (file, mut written) = (std::fs::read(path), std::fs::read(&log).expect("there is a log"));
+    // Its end moves the log into the file.
+    drop((writer, store));
+    std::fs::write(path, file.expect("there is a file")).expect("it can be written");
+    harm(&mut written);
+    std::fs::write(&log, written).expect("it can be written");
+    prev
+}
+
+/// Damages the bytes of a log.
+type Harm = fn(&mut Vec<u8>);
+
+#[test]
+fn commits_that_a_damaged_log_drops_are_told_at_the_next_start() {
+    let harms: [(&str, Harm); 4] = [
+        ("none", |_| {}),
+        ("a bit", |log| {
+            let middle = log.len() / 2;
+            log[middle] ^= 1;
+        }),
+        ("its end", |log| log.truncate(log.len() - 100_000)),
+        ("all of it", Vec::clear),
+    ];
+    for (what, harm) in harms {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("plans.db");
+        let last = killed(&path, harm);
+        let store = SqliteStore::new(&path);
+        let mut writer = store.writer().expect("it goes on");
+        let missing = store.missing();
+        if what == "none" {
+            assert_eq!(missing, None);
+            continue;
+        }
+        let missing = missing.expect(what);
+        assert_eq!(missing.acknowledged, last, "{what}");
+        assert!(missing.newest < last, "{what}: {missing}");
+        // It is told once, and the store works.
+        let mut prev = 0;
+        commit(&mut *writer, &mut prev);
+        drop((writer, store));
+        let store = SqliteStore::new(&path);
+        drop(store.writer().expect("it goes on"));
+        assert_eq!(store.missing(), None, "{what}");
+    }
 }

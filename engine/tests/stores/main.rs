@@ -8,6 +8,8 @@ mod suite;
 
 mod cleaner;
 mod codec;
+mod copies;
+mod copying;
 mod damage;
 mod damaged_ends;
 mod damaged_locks;

@@ -5,10 +5,10 @@ use std::pin::Pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use turnwheel_engine::limits::{DEAD_LETTERS, DEAD_LETTER_BYTES};
+use turnwheel_engine::limits::{DEAD_LETTERS, DEAD_LETTER_BYTES, ROWS_BEHIND};
 use turnwheel_engine::{Next, PlanId, Stats, StepId, Waiting};
 
-use crate::common::{error, step_of, Theatre};
+use crate::common::{error, step_of, Piece, Theatre};
 
 fn stats(theatre: &Theatre) -> Stats {
     theatre.sim.block_on(theatre.world.stats()).expect("it ends").expect("the world is there")
@@ -234,4 +234,18 @@ fn a_letter_that_was_delivered_does_not_come_back_with_the_next_world() {
     let theatre = theatre.crash();
     let letters = theatre.world.dead_letters();
     assert_eq!((letters.total, letters.letters.len()), (1, 0));
+}
+
+#[test]
+fn rows_of_very_many_new_plans_follow_within_a_bound() {
+    const PLANS: usize = 8_000;
+    let theatre = Theatre::new();
+    theatre.script.on("ann", |_| Ok(Next::suspend("a call")));
+    let begun: Vec<_> =
+        (0..PLANS).map(|_| theatre.world.trigger::<Piece>("ann".to_owned())).collect();
+    for plan in begun {
+        theatre.sim.block_on(plan).expect("it ends").expect("the plan is taken");
+    }
+    let behind = stats(&theatre).journal.rows_behind;
+    assert!(behind < 5 * ROWS_BEHIND as u64, "{behind} rows are behind {PLANS} plans");
 }

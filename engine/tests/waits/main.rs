@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod calendar;
 mod left_queues;
 mod pauses;
 mod polling;

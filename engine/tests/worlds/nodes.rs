@@ -1,6 +1,10 @@
 //! Nodes: processes that share a store and nothing else. Each has a simulation of its own, so each
 //! has its own clock, and can be frozen, killed, cut off, and revived.
 
+mod drains;
+mod keys;
+mod requests;
+
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -465,8 +465,8 @@ END $$;
 
 -- Renews leases by the clock of the database. A registered world without a lease gets one.
 CREATE FUNCTION tw.beat_1(
-    b_world bigint[], lease_us bigint,
-    OUT version bigint, OUT leased bigint[], OUT left_us bigint[]
+    b_world bigint[], lease_us bigint, letters_digest bytea,
+    OUT version bigint, OUT leased bigint[], OUT left_us bigint[], OUT letters bigint
 ) LANGUAGE plpgsql AS $$
 DECLARE
     now_at timestamptz := clock_timestamp();
@@ -483,6 +483,8 @@ BEGIN
             coalesce(array_agg(greatest(ceil(extract(epoch FROM l.ends - now_at) * 1e6), 0)::bigint
                 ORDER BY l.world), ARRAY[]::bigint[])
         INTO leased, left_us FROM tw.leases l;
+    SELECT coalesce(max(x.version), 0) INTO letters FROM tw.states x
+        WHERE x.digest = letters_digest;
 END $$;
 
 -- Leaves rows for the worlds that are registered, with a hint for their nodes.

@@ -5,6 +5,11 @@
 #[macro_use]
 mod suite;
 
+mod copies;
+#[path = "../../../tests/stores/copying.rs"]
+mod copying;
+mod jobs;
+mod journeys;
 mod nodes;
 mod refusals;
 mod server;

@@ -1,6 +1,8 @@
 //! Several processes share one store: they are killed, stopped for longer than their lease, and
 //! started again, while a client triggers plans.
 
+mod rolling;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;

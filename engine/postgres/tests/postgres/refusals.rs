@@ -7,6 +7,7 @@ use turnwheel_engine::{Store, StoreError};
 use turnwheel_postgres::Format;
 
 use crate::server::{sql, start, store_of, url};
+use crate::worlds::{check, world, Chain, Runs};
 
 /// Why a store is not opened.
 fn refusal(url: &str) -> String {
@@ -104,4 +105,59 @@ fn processes_that_start_together_make_the_tables_once() {
     });
     let epoch = store_of(&url).open().expect("it is opened").epoch();
     assert_eq!(epoch, 9, "each has a number");
+}
+
+#[test]
+fn full_disk_of_the_database_is_told_and_plans_go_on_when_there_is_room() {
+    let url = url();
+    let schema = url.rsplit('=').next().expect("it is the last setting").to_owned();
+    let runs = Runs::default();
+    let world = world(store_of(&url), &runs);
+    let before = world.trigger::<Chain>(0).wait().expect("it is taken");
+    check(&before.finished().wait().expect("it ends"), 0);
+    // The server says this when a table cannot grow.
+    let full = format!(
+        "CREATE FUNCTION {schema}.full() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full',
+                HINT = 'Check free disk space.'; END $$;
+        CREATE TRIGGER full_disk BEFORE INSERT ON {schema}.journal
+            EXECUTE FUNCTION {schema}.full()"
+    );
+    sql(&url, &full);
+    let refused = world.trigger::<Chain>(1).wait().expect_err("there is no room").to_string();
+    says(&refused, &["the disk of the database", "Check free disk space"]);
+    sql(&url, &format!("DROP TRIGGER full_disk ON {schema}.journal"));
+    let after = world.trigger::<Chain>(2).wait().expect("there is room again");
+    check(&after.finished().wait().expect("it ends"), 2);
+    runs.check(20);
+    world.shutdown().expect("it ends");
+    let mut view = store_of(&url).view().expect("it can be looked at");
+    assert_eq!(view.counts().expect("it counts").total(), 2, "the refused one is not there");
+}
+
+#[test]
+fn row_that_was_damaged_by_hand_is_told_and_harms_no_other_plan() {
+    let url = url();
+    let schema = url.rsplit('=').next().expect("it is the last setting").to_owned();
+    let first = world(store_of(&url), &Runs::default());
+    let trigger = |number| first.trigger::<Chain>(number).wait().expect("it is taken");
+    let plans = [trigger(0), trigger(1)];
+    for (number, plan) in (0..).zip(&plans) {
+        check(&plan.finished().wait().expect("it ends"), number);
+    }
+    let ids = plans.map(|plan| plan.id());
+    first.shutdown().expect("it ends");
+    let damage = format!(
+        "UPDATE {schema}.journal SET records = '\\xff00' WHERE plan = '{id}';
+        UPDATE {schema}.snapshots SET bytes = '\\xff00' WHERE plan = '{id}'",
+        id = ids[0],
+    );
+    sql(&url, &damage);
+    let second = world(store_of(&url), &Runs::default());
+    let told = second.plan(ids[0]).view().wait().expect_err("it is damaged").to_string();
+    assert!(told.contains(&ids[0].to_string()), "{told}");
+    check(&second.plan(ids[1]).finished().wait().expect("it is whole"), 1);
+    let next = second.trigger::<Chain>(2).wait().expect("it is taken");
+    check(&next.finished().wait().expect("it ends"), 2);
+    second.shutdown().expect("it ends");
 }

@@ -15,6 +15,7 @@ use turnwheel_engine::StoreError;
 use crate::ballast::Ballast;
 use crate::check::quick_check;
 use crate::error::failure;
+use crate::head::{Head, Missing};
 use crate::keeper::{Keeper, Log};
 use crate::lock::Lock;
 use crate::path::real;
@@ -67,6 +68,7 @@ pub struct SqliteStore {
     room: Arc<Room>,
     log: Arc<Log>,
     ballast: Arc<Ballast>,
+    head: Arc<Head>,
     check: SqliteCheck,
 }
 
@@ -88,6 +90,7 @@ impl SqliteStore {
             room: Arc::default(),
             log: Arc::default(),
             ballast: Arc::default(),
+            head: Arc::default(),
             check: SqliteCheck::default(),
         }
     }
@@ -188,6 +191,12 @@ impl SqliteStore {
         self.ballast.set_bytes(bytes);
     }
 
+    /// Commits that were acknowledged and that the file did not have when it was opened, since its
+    /// log was damaged; the log of the process says so, too. The file goes on without them.
+    pub fn missing(&self) -> Option<Missing> {
+        self.head.missing()
+    }
+
     /// Moves all of the log into the file and gives its room back.
     fn shorten(&self) -> Result<(), StoreError> {
         ballast::shorten(&self.connect()?).map_err(|error| self.failed(&error))
@@ -266,14 +275,15 @@ impl SqliteStore {
         // SQLite says what is wrong with a folder that takes no file.
         let _made = identity::make_private(&self.path);
         let connection = self.connect()?;
-        // The log is synced as a whole with the next commit, which takes the epoch: before that nothing
-        // is done with the tables.
+        // The log is synced as a whole with the next commit, which takes the epoch: before that
+        // nothing is done with the tables.
         self.wait_for_disk(&connection, SqliteSync::Normal)?;
         schema::prepare(&connection, &self.name())?;
         self.wait_for_disk(&connection, SqliteSync::Full)?;
         self.refuse_damage(&connection)?;
         let (room, log) = (Arc::clone(&self.room), Arc::clone(&self.log));
-        let beside = Beside { room, log, ballast: Arc::clone(&self.ballast) };
+        let (ballast, head) = (Arc::clone(&self.ballast), Arc::clone(&self.head));
+        let beside = Beside { room, log, ballast, head };
         let writer = Writer::new(connection, self.path.clone(), beside, lock, alone);
         Ok(Box::new(writer.map_err(|error| self.named(error))?))
     }
