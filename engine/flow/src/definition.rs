@@ -11,7 +11,8 @@ use crate::expr::Program;
 use crate::fault::Fault;
 use crate::io::{Io, ScriptLanguage};
 use crate::model::{Block, Extension, Span, Start, Task, TaskId, Transform};
-use crate::read::{read, Programs};
+use crate::read::{read, Missing, Programs};
+use crate::schema::Schema;
 use crate::text::{Problem, Problems};
 
 /// A flow that was read and checked. Clones share it.
@@ -24,6 +25,8 @@ pub struct Flow {
 pub(crate) struct Definition {
     pub(crate) hash: String,
     pub(crate) source: Value,
+    /// The text that it was read from, with its comments; nothing if that is not known.
+    pub(crate) text: Option<String>,
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) version: String,
@@ -38,6 +41,7 @@ pub(crate) struct Definition {
     pub(crate) extensions: Vec<Extension>,
     pub(crate) secrets: Vec<String>,
     pub(crate) needs: Vec<Need>,
+    pub(crate) missing: Vec<Missing>,
     pub(crate) programs: Arc<Mutex<Programs>>,
 }
 
@@ -98,9 +102,15 @@ impl Flow {
         &self.definition.source
     }
 
+    /// The text that it was read from, with comments and in its order; nothing if it was read together
+    /// with others. A flow of a store was read from its data: [`Flows::text`](crate::Flows::text).
+    pub fn text(&self) -> Option<&str> {
+        self.definition.text.as_deref()
+    }
+
     /// The JSON schema of its input, if it has one, for forms.
     pub fn input_schema(&self) -> Option<&Value> {
-        self.definition.source.pointer("/input/schema/document")
+        self.definition.input.schema.as_ref().map(Schema::document)
     }
 
     /// The names of the secrets that it uses.
@@ -170,7 +180,12 @@ pub fn load(text: &str, path: &str) -> Result<Flow, Problems> {
         };
         return Err(Problems { path: path.to_owned(), all: vec![problem] });
     }
-    Ok(flows.remove(0))
+    let mut flow = flows.remove(0);
+    // It was made just now, so nobody shares it.
+    if let Some(definition) = Arc::get_mut(&mut flow.definition) {
+        definition.text = Some(text.to_owned());
+    }
+    Ok(flow)
 }
 
 /// Reads a text with one definition or several, YAML documents one after the other.

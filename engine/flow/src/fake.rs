@@ -9,11 +9,12 @@ use serde_json::Value;
 
 use crate::io::{
     Container, HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, Process, ProcessResult,
-    ScriptLanguage,
+    Reply, ScriptLanguage,
 };
 
 type OnHttp = dyn Fn(&HttpRequest) -> Result<HttpResponse, IoError> + Send + Sync;
 type OnContainer = dyn Fn(&Container) -> Result<ProcessResult, IoError> + Send + Sync;
+type OnTalk = dyn Fn(&Process, &str) -> Vec<String> + Send + Sync;
 type OnProcess = dyn Fn(&Process) -> Result<ProcessResult, IoError> + Send + Sync;
 
 /// An [`Io`] for tests. Clones share it.
@@ -34,9 +35,11 @@ pub struct FakeIo {
     http: Option<Arc<OnHttp>>,
     process: Option<Arc<OnProcess>>,
     container: Option<Arc<OnContainer>>,
+    talk: Option<Arc<OnTalk>>,
     resources: HashMap<String, Vec<u8>>,
     secrets: HashMap<String, Value>,
     sinks: Vec<String>,
+    are_ordered: bool,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
@@ -94,6 +97,16 @@ impl FakeIo {
         self
     }
 
+    /// Sets the lines that programs say to each line that they are told.
+    #[must_use]
+    pub fn on_talk(
+        mut self,
+        answer: impl Fn(&Process, &str) -> Vec<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.talk = Some(Arc::new(answer));
+        self
+    }
+
     /// A resource by its URI.
     #[must_use]
     pub fn resource(mut self, uri: &str, bytes: impl Into<Vec<u8>>) -> Self {
@@ -115,6 +128,13 @@ impl FakeIo {
         self
     }
 
+    /// Its sinks get their events one after the other.
+    #[must_use]
+    pub fn ordered(mut self) -> Self {
+        self.are_ordered = true;
+        self
+    }
+
     /// The calls so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().clone()
@@ -130,6 +150,10 @@ impl Io for FakeIo {
         self.sinks.clone()
     }
 
+    fn is_ordered(&self, _: &str) -> bool {
+        self.are_ordered
+    }
+
     fn deliver(&self, sink: &str, event: &Value, call: &IoCall<'_>) -> Result<(), IoError> {
         let request = HttpRequest {
             method: "POST".to_owned(),
@@ -141,6 +165,7 @@ impl Io for FakeIo {
         };
         match self.http(&request, call)?.status {
             200..=299 => Ok(()),
+            410 => Err(IoError::new(IoErrorKind::Forbidden, "the sink does not want it")),
             status => Err(nobody(&format!("the sink ({status})"))),
         }
     }
@@ -157,6 +182,24 @@ impl Io for FakeIo {
 
     fn process_detached(&self, process: &Process, call: &IoCall<'_>) -> Result<(), IoError> {
         self.process(process, call).map(|_| ())
+    }
+
+    fn talk(
+        &self,
+        process: &Process,
+        talk: &mut dyn FnMut(Option<&str>) -> Reply,
+        call: &IoCall<'_>,
+    ) -> Result<(), IoError> {
+        self.asked.lock().push(Asked::Process(process.clone(), call.key.to_owned()));
+        let Some(answer) = &self.talk else { return Err(nobody("programs")) };
+        let mut next = talk(None);
+        let mut said = std::collections::VecDeque::new();
+        loop {
+            let Reply::Say(lines) = next else { return Ok(()) };
+            said.extend(lines.iter().flat_map(|line| answer(process, line)));
+            let line: Option<String> = said.pop_front();
+            next = talk(Some(&line.ok_or_else(|| nobody("the program"))?));
+        }
     }
 
     fn container(

@@ -9,8 +9,8 @@ use turnwheel_engine::action::Action;
 use turnwheel_engine::plan::PlanState;
 use turnwheel_engine::store::Filter;
 use turnwheel_engine::{
-    internal, Named, Payload, PlanError, PlanId, PlanView, Schedule, StoreError, TriggerError,
-    TriggerOptions, Triggering, World, WorldBuilder,
+    internal, Named, Payload, PlanError, PlanId, PlanView, Queue, Schedule, StoreError,
+    TriggerError, TriggerOptions, Triggering, World, WorldBuilder,
 };
 
 use crate::bench::Bench;
@@ -20,7 +20,10 @@ use crate::event::CloudEvent;
 use crate::fault::Fault;
 use crate::io::Io;
 use crate::model::Start;
-use crate::run::{Delivery, FlowEffect, FlowPlan, FlowStart, FlowStarter, FlowTask, TaskOutput};
+use crate::run::{
+    Delivery, FlowCommand, FlowPlan, FlowRequest, FlowStart, FlowStarter, FlowTask, Ordered,
+    TaskOutput, REQUESTS,
+};
 use crate::text::Problem;
 
 /// The name under which definitions are among the states of entities.
@@ -121,12 +124,16 @@ impl WithFlows for WorldBuilder {
     fn flows(self, io: impl Io) -> Self {
         let bench = Arc::new(Bench::new(io));
         let with = |bench: &Arc<Bench>| Arc::clone(bench);
+        let requests = Queue::new(REQUESTS).size(bench.io.requests_max()).only_blocking();
         internal::with_plugin(self, Arc::clone(&bench) as _)
+            .queue(requests)
             .action(FlowPlan { bench: with(&bench) })
             .action(FlowTask { bench: with(&bench) })
             .action(FlowStarter { bench: with(&bench) })
             .action(Delivery { bench: with(&bench) })
-            .action(FlowEffect { bench })
+            .action(Ordered { bench: with(&bench) })
+            .action(FlowCommand { bench: with(&bench) })
+            .action(FlowRequest { bench })
     }
 }
 
@@ -226,8 +233,7 @@ impl Flows {
     ///
     /// # Errors
     ///
-    /// The same version has another content, the host does not meet its requirements, or the store
-    /// failed.
+    /// Another content, an unfit host, a failed store, or a resource not [read](Flows::resolve).
     pub async fn add(&self, flow: &Flow) -> Result<FlowEntry, FlowError> {
         self.check(flow)?;
         let entry = FlowEntry {
@@ -266,6 +272,7 @@ impl Flows {
                 }
             }
         }
+        self.keep_text(flow).await?;
         self.add_to_index(&entry).await?;
         self.bench.flows.lock().insert(entry.hash.clone(), flow.clone());
         Ok(entry)
@@ -303,6 +310,10 @@ impl Flows {
 
     /// Whether this host has what a flow needs.
     fn check(&self, flow: &Flow) -> Result<(), FlowError> {
+        if let Some(uri) = flow.missing().next() {
+            let (flow, why) = (flow.id(), "was not read: call Flows::resolve first");
+            return Err(FlowError::Unable { flow, problem: format!("{uri} {why}") });
+        }
         let unmet = flow.unmet(&*self.bench.io, "");
         match unmet.and_then(|unmet| unmet.all.into_iter().next()) {
             Some(Problem { message: problem, .. }) => {

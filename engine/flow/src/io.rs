@@ -5,11 +5,12 @@
 //! call to end early.
 
 use std::fmt;
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::limits::NAMESPACE_TASKS_MAX;
+use crate::limits::{NAMESPACE_REQUESTS_MAX, NAMESPACE_TASKS_MAX, REQUESTS_MAX};
 
 /// The outside effects of flows. Calls may block: they come from the blocking pool.
 ///
@@ -21,6 +22,23 @@ pub trait Io: Send + Sync + fmt::Debug + 'static {
     ///
     /// No answer came, or not in time, or it is larger than [`HTTP_BODY_MAX`].
     fn http(&self, request: &HttpRequest, call: &IoCall<'_>) -> Result<HttpResponse, IoError>;
+
+    /// Sends an HTTP request and reads its answer until `is_enough` says so of what has come,
+    /// which it is asked for each part: an answer that is a stream may have no end. The default
+    /// implementation reads all of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Io::http`].
+    fn http_until(
+        &self,
+        request: &HttpRequest,
+        is_enough: Box<dyn FnMut(&HttpResponse) -> bool + Send>,
+        call: &IoCall<'_>,
+    ) -> Result<HttpResponse, IoError> {
+        let _unused = is_enough;
+        self.http(request, call)
+    }
 
     /// Runs a process and waits for its end. An exit code that means failure is no error here.
     ///
@@ -36,6 +54,22 @@ pub trait Io: Send + Sync + fmt::Debug + 'static {
     ///
     /// It could not be started.
     fn process_detached(&self, process: &Process, call: &IoCall<'_>) -> Result<(), IoError>;
+
+    /// Runs a program that is told lines on its standard input and says lines on its standard output,
+    /// until enough is said; it is ended then. The default implementation has no such programs.
+    ///
+    /// # Errors
+    ///
+    /// As [`Io::process`]; also a program that ends before that.
+    fn talk(
+        &self,
+        process: &Process,
+        talk: &mut dyn FnMut(Option<&str>) -> Reply,
+        call: &IoCall<'_>,
+    ) -> Result<(), IoError> {
+        let _unused = (process, talk, call);
+        Err(IoError::new(IoErrorKind::Unsupported, "programs cannot be talked with here"))
+    }
 
     /// Runs a container and waits for its end. An exit code that means failure is no error here.
     /// When it is called again with the same [`IoCall::key`], the former container is removed
@@ -79,10 +113,28 @@ pub trait Io: Send + Sync + fmt::Debug + 'static {
     /// nothing if they can.
     fn script_problem(&self, language: ScriptLanguage) -> Option<String>;
 
-    /// How many tasks of flows of one namespace do something outside at once; further ones wait, and
-    /// leave the places of the queue to other namespaces.
+    /// Why a function at an address is not taken into a flow that does not have its SHA-256;
+    /// nothing if it is, which is the default.
+    fn function_problem(&self, uri: &str) -> Option<String> {
+        let _unused = uri;
+        None
+    }
+
+    /// How many tasks of flows of one namespace run processes and containers at once; further ones wait,
+    /// and leave the places of the queue to other namespaces.
     fn namespace_tasks_max(&self) -> u32 {
         NAMESPACE_TASKS_MAX
+    }
+
+    /// How many tasks of flows ask services at once. They have places of their own: slow services hold up
+    /// no commands, and slow commands no requests.
+    fn requests_max(&self) -> u32 {
+        REQUESTS_MAX
+    }
+
+    /// How many of them are of one namespace.
+    fn namespace_requests_max(&self) -> u32 {
+        NAMESPACE_REQUESTS_MAX
     }
 
     /// The names of the sinks that want events of a type: what flows emit, and life-cycle events. There are
@@ -90,6 +142,12 @@ pub trait Io: Send + Sync + fmt::Debug + 'static {
     fn sinks(&self, kind: &str) -> Vec<String> {
         let _unused = kind;
         Vec::new()
+    }
+
+    /// Whether a sink gets its events one after the other, in the order in which they were written down.
+    fn is_ordered(&self, sink: &str) -> bool {
+        let _unused = sink;
+        false
     }
 
     /// Delivers an event to a sink, in structured mode.
@@ -128,16 +186,27 @@ pub const HTTP_BODY_MAX: usize = turnwheel_engine::limits::PAYLOAD_BYTES_MAX;
 /// The most that a process may write to each of its outputs, in bytes, likewise.
 pub const PROCESS_OUTPUT_MAX: usize = turnwheel_engine::limits::PAYLOAD_BYTES_MAX;
 
+/// A function that is given what a process writes.
+type Wrote<'a> = &'a (dyn Fn(&[u8]) + Sync);
+
+/// Longer limits of calls are this one, a year.
+const LIMIT_MAX: Duration = Duration::from_secs(365 * 24 * 3_600);
+
 /// Context of a call of an [`Io`].
 pub struct IoCall<'a> {
     /// The same for each attempt of this call and for no other: a service that takes idempotency keys
     /// gets it.
     pub key: &'a str,
-    /// Time limit, if there is one.
+    /// Time limit of all that is done for this call together, if there is one.
     pub limit: Option<Duration>,
     /// W3C trace context of the flow, as the header `traceparent` has it, if there is one.
     pub trace: Option<&'a str>,
+    /// The header `tracestate` of that trace, if it has one.
+    pub trace_state: Option<&'a str>,
+    /// Is given what a process writes, as it comes. Nothing if nobody looks.
+    pub wrote: Option<Wrote<'a>>,
     is_cancelled: &'a (dyn Fn() -> bool + Sync),
+    until: OnceLock<Instant>,
 }
 
 impl fmt::Debug for IoCall<'_> {
@@ -149,7 +218,8 @@ impl fmt::Debug for IoCall<'_> {
 impl<'a> IoCall<'a> {
     /// A call with a key, without a limit.
     pub fn new(key: &'a str, is_cancelled: &'a (dyn Fn() -> bool + Sync)) -> Self {
-        Self { key, limit: None, trace: None, is_cancelled }
+        let until = OnceLock::new();
+        Self { key, limit: None, trace: None, trace_state: None, wrote: None, is_cancelled, until }
     }
 
     /// The same with a limit.
@@ -157,6 +227,18 @@ impl<'a> IoCall<'a> {
     pub fn limit(mut self, limit: Option<Duration>) -> Self {
         self.limit = limit;
         self
+    }
+
+    /// The same call, told what a process writes.
+    pub(crate) fn told<'b>(&'b self, wrote: Wrote<'b>) -> IoCall<'b> {
+        IoCall { wrote: Some(wrote), until: self.until.clone(), ..*self }
+    }
+
+    /// The end of its time, which begins when this is asked first: requests of one call share it,
+    /// such as that for a token and those of a session. Without a limit it has so much.
+    pub fn until(&self, now: Instant, default: Duration) -> Instant {
+        let end = |limit: Duration| now.checked_add(limit).unwrap_or(now + LIMIT_MAX);
+        *self.until.get_or_init(|| end(self.limit.unwrap_or(default)))
     }
 
     /// Whether nobody waits for it any longer. Look from time to time, end what was begun, and return.
@@ -237,6 +319,8 @@ impl fmt::Debug for Process {
 pub enum Program {
     /// A command line for the system's shell.
     Shell(String),
+    /// A program by its name or path, without a shell; [`Io::talk`] runs it.
+    Command(String),
     /// A script for an interpreter.
     Script {
         /// The language.
@@ -244,6 +328,15 @@ pub enum Program {
         /// Its text.
         code: String,
     },
+}
+
+/// Next word to a program: [`Io::talk`] asks for it at the begin and for each line of the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// These lines.
+    Say(Vec<String>),
+    /// Nothing: the talk is over.
+    Enough,
 }
 
 /// A language of scripts.

@@ -24,11 +24,13 @@ mod model;
 mod pattern;
 mod read;
 mod removal;
+mod resource;
 mod retry;
 mod run;
 mod schema;
 mod scope;
 mod text;
+mod texts;
 
 pub use bus::Published;
 pub(crate) use definition::Definition;
@@ -39,9 +41,9 @@ pub use fault::Fault;
 pub use flows::{result, FlowEntry, FlowError, Flows, WithFlows};
 pub use io::{
     Cleanup, Container, HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, Process,
-    ProcessResult, Program, PullPolicy, ScriptLanguage, HTTP_BODY_MAX, PROCESS_OUTPUT_MAX,
+    ProcessResult, Program, PullPolicy, Reply, ScriptLanguage, HTTP_BODY_MAX, PROCESS_OUTPUT_MAX,
 };
-pub use life::LifeCycle;
+pub use life::{FlowEvents, LifeCycle};
 pub use retry::{in_place_of, AGAIN_OF, RETRY_OF};
 pub use run::{FlowPlan, FlowStart, Outcome, TaskInput, TaskOutput, WORKER_CALL};
 pub use text::{documents, Problem, Problems};

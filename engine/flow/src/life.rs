@@ -10,6 +10,7 @@
 //! until it has its events.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde_json::{json, Map, Value};
 use turnwheel_engine::internal::{self, WeakWorld};
@@ -20,10 +21,11 @@ use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::Completer;
 
 use crate::bench::Bench;
+use crate::definition::Definition;
 use crate::event::CloudEvent;
-use crate::flows::{result, FlowEntry, FlowError};
-use crate::model::Kind;
-use crate::run::{to_sinks, FlowEffect, FlowTask, TaskInput, TaskOutput};
+use crate::flows::{result, FlowEntry, FlowError, Flows};
+use crate::model::{Kind, TaskId};
+use crate::run::{to_sinks, Cursor, FlowCommand, FlowRequest, FlowTask, TaskInput, TaskOutput};
 
 /// The begin of the types of all of them.
 pub(crate) const TYPES: &str = "io.serverlessworkflow.";
@@ -32,11 +34,51 @@ pub(crate) const TYPES: &str = "io.serverlessworkflow.";
 const BEGINNING_MAX: usize = 10_000;
 
 /// State kept between two happenings.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Seen {
     view: Option<PlanView>,
     /// Tasks that listen, between their begin and their first waiting.
     beginning: HashSet<(PlanId, StepId)>,
+}
+
+/// Reader of what flows tell: the events that their tasks emit, and life-cycle events, made from
+/// happenings. The same happening gives the same events, with the same ids.
+#[derive(Debug)]
+pub struct FlowEvents {
+    bench: Arc<Bench>,
+    world: World,
+    has_life_cycle: bool,
+    seen: Seen,
+}
+
+impl FlowEvents {
+    /// Also life-cycle events, those of `io.serverlessworkflow.…`.
+    #[must_use]
+    pub fn with_life_cycle(mut self) -> Self {
+        self.has_life_cycle = true;
+        self
+    }
+
+    /// The events of a happening; none if its plan is of no flow, or is gone.
+    ///
+    /// Cost: the plan is read, once for the happenings of a plan that follow one another in a
+    /// state.
+    pub async fn of(&mut self, happening: &Happening) -> Vec<CloudEvent> {
+        let mut all = Vec::new();
+        if self.has_life_cycle {
+            all = events(&self.bench, &self.world, happening, &mut self.seen).await;
+        }
+        all.extend(emitted(&self.bench, &self.world, happening, &mut self.seen).await);
+        all
+    }
+}
+
+impl Flows {
+    /// A reader of what flows tell by what happens to their plans: see [`FlowEvents::of`].
+    pub fn events(&self) -> FlowEvents {
+        let (world, bench) = (self.world.clone(), Arc::clone(&self.bench));
+        FlowEvents { bench, world, has_life_cycle: false, seen: Seen::default() }
+    }
 }
 
 /// Publishes them as long as it is kept.
@@ -47,7 +89,7 @@ pub struct LifeCycle {
 }
 
 /// Begins to publish, from now on.
-pub(super) fn publish(world: &World, bench: std::sync::Arc<Bench>) -> LifeCycle {
+pub(super) fn publish(world: &World, bench: Arc<Bench>) -> LifeCycle {
     let (stop, mut stopped) = completion::<()>();
     let mut watch = world.watch(WatchFilter::new().catching_up());
     let weak = WeakWorld::new(world);
@@ -88,6 +130,53 @@ pub(super) fn publish(world: &World, bench: std::sync::Arc<Bench>) -> LifeCycle 
     LifeCycle { _stop: stop }
 }
 
+/// The plan, as it was read for an earlier happening, or later.
+async fn view_of<'a>(
+    kept: &'a mut Option<PlanView>,
+    world: &World,
+    plan: PlanId,
+    step: StepId,
+    to: StepState,
+) -> Option<&'a PlanView> {
+    let known = kept.as_ref().filter(|view| view.id == plan);
+    let known = known.and_then(|view| view.find_step(step));
+    if known.is_none_or(|known| known.state != to) {
+        *kept = world.plan(plan).view().await.ok();
+    }
+    kept.as_ref().filter(|view| view.id == plan)
+}
+
+/// The event that a task has emitted.
+async fn emitted(
+    bench: &Bench,
+    world: &World,
+    happening: &Happening,
+    seen: &mut Seen,
+) -> Option<CloudEvent> {
+    let What::Step { step, action, to: StepState::Success, kind: StepKind::Run, .. } =
+        &happening.what
+    else {
+        return None;
+    };
+    if action != FlowTask::NAME {
+        return None;
+    }
+    let told = Told::new(bench, happening)?;
+    let (kept, to) = (&mut seen.view, StepState::Success);
+    let view = view_of(kept, world, happening.plan, *step, to).await?;
+    let (definition, task) = told.task_of(bench, view, *step).await?;
+    if !matches!(definition.task(task).kind, Kind::Emit(_)) {
+        return None;
+    }
+    let output = &view.action(view.find_step(*step)?.action).output;
+    let outcome = output.read::<TaskOutput>().ok()?.outcome?;
+    match outcome.emitted {
+        Some(event) => Some(*event),
+        None if outcome.is_skipped || outcome.fault.is_some() => None,
+        None => CloudEvent::from_value(outcome.output).ok(),
+    }
+}
+
 /// The events that are made of one thing that happened.
 async fn events(
     bench: &Bench,
@@ -95,9 +184,7 @@ async fn events(
     happening: &Happening,
     seen: &mut Seen,
 ) -> Vec<CloudEvent> {
-    let entry = bench.index.lock().iter().find(|entry| entry.id() == happening.label).cloned();
-    let Some(entry) = entry else { return Vec::new() };
-    let told = Told { happening, name: qualified(&entry, happening.plan), entry };
+    let Some(told) = Told::new(bench, happening) else { return Vec::new() };
     match &happening.what {
         What::Plan { from, to, result } => match (from, to) {
             (Some(PlanState::Paused), PlanState::Running) => {
@@ -116,24 +203,21 @@ async fn events(
             _ => Vec::new(),
         },
         What::Step { step, action, kind: StepKind::Run, from, to, .. }
-            if action == FlowTask::NAME || action == FlowEffect::NAME =>
+            if [FlowTask::NAME, FlowCommand::NAME, FlowRequest::NAME]
+                .contains(&action.as_str()) =>
         {
             let key = (happening.plan, *step);
             if *to == StepState::Suspended && seen.beginning.remove(&key) {
                 let event = told.workflow("correlation-started", "startedAt", Map::new());
                 return vec![event];
             }
-            let is_old = seen.view.as_ref().is_none_or(|view| {
-                let found = view.id == happening.plan;
-                !found || view.find_step(*step).is_none_or(|known| known.state != *to)
-            });
-            if is_old && (is_begin(*from, *to) || is_end(*to)) {
-                seen.view = world.plan(happening.plan).view().await.ok();
+            if !is_begin(*from, *to) && !is_end(*to) {
+                return Vec::new();
             }
-            let view = seen.view.as_ref().filter(|view| view.id == happening.plan);
+            let view = view_of(&mut seen.view, world, happening.plan, *step, *to).await;
             let Some(view) = view else { return Vec::new() };
             let mut events = told.task(view, *step, *from, *to);
-            if (is_begin(*from, *to) || is_end(*to)) && told.listens(bench, view, *step).await {
+            if told.listens(bench, view, *step).await {
                 if is_begin(*from, *to) && seen.beginning.len() < BEGINNING_MAX {
                     seen.beginning.insert(key);
                 } else if !seen.beginning.remove(&key) && *to == StepState::Success {
@@ -171,7 +255,14 @@ struct Told<'a> {
     entry: FlowEntry,
 }
 
-impl Told<'_> {
+impl<'a> Told<'a> {
+    /// Nothing if the plan is of no flow.
+    fn new(bench: &Bench, happening: &'a Happening) -> Option<Self> {
+        let entry =
+            bench.index.lock().iter().find(|entry| entry.id() == happening.label).cloned()?;
+        Some(Self { happening, name: qualified(&entry, happening.plan), entry })
+    }
+
     fn event(&self, kind: &str, data: Map<String, Value>) -> CloudEvent {
         let id = format!("{}/{}/{kind}", self.happening.plan, self.happening.cursor);
         let source = format!("/{}/{}", self.entry.namespace, self.entry.name);
@@ -204,11 +295,22 @@ impl Told<'_> {
 
     /// Whether a step is a task that listens.
     async fn listens(&self, bench: &Bench, view: &PlanView, step: StepId) -> bool {
-        let Some(step) = view.find_step(step) else { return false };
-        let Ok(input) = view.action(step.action).input.read::<TaskInput>() else { return false };
-        let Ok(definition) = bench.definition_later(&self.entry.hash).await else { return false };
-        let task = definition.by_pointer.get(&input.at).map(|id| definition.task(*id));
-        !input.is_extended && task.is_some_and(|task| matches!(task.kind, Kind::Listen(_)))
+        let task = self.task_of(bench, view, step).await;
+        task.is_some_and(|(definition, id)| matches!(definition.task(id).kind, Kind::Listen(_)))
+    }
+
+    /// The task of a step, unless the step is for what extends it.
+    async fn task_of(
+        &self,
+        bench: &Bench,
+        view: &PlanView,
+        step: StepId,
+    ) -> Option<(Arc<Definition>, TaskId)> {
+        let input = &view.action(view.find_step(step)?.action).input;
+        let input = input.read::<TaskInput>().ok().filter(|input| !input.is_extended)?;
+        let definition = bench.definition_later(&self.entry.hash).await.ok()?;
+        let id = *definition.by_pointer.get(&input.at)?;
+        Some((definition, id))
     }
 
     /// It has the events that it listened for.
@@ -240,6 +342,11 @@ impl Told<'_> {
             data.insert(at.to_owned(), json!(self.happening.at.to_string()));
             self.event(&format!("task.{kind}"), data)
         };
+        // A task that goes on in the next run of its plan has begun once, and is not over before.
+        let goes_on = |from: &[Cursor]| from.first().is_some_and(|from| from.began != 0);
+        if is_begin(from, to) && goes_on(&input.resume) {
+            return Vec::new();
+        }
         if is_begin(from, to) {
             let mut events: Vec<CloudEvent> = retried(&input)
                 .map(|task| {
@@ -259,6 +366,9 @@ impl Told<'_> {
             StepState::Success => {
                 let outcome = action.output.read::<TaskOutput>().ok();
                 let outcome = outcome.and_then(|output| output.outcome).unwrap_or_default();
+                if goes_on(&outcome.goes_on) {
+                    return Vec::new();
+                }
                 vec![match outcome.fault {
                     Some(fault) => event("faulted", "faultedAt", Some(("error", fault.to_value()))),
                     None => event("completed", "completedAt", Some(("output", outcome.output))),

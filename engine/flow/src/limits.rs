@@ -1,9 +1,18 @@
 //! Limits of flows.
 
-/// Tasks of one namespace that do something outside at once: three quarters of the places of the
+/// Tasks of one namespace that run processes and containers at once: three quarters of the places of the
 /// default queue, so that slow calls of one namespace leave some to others.
 pub const NAMESPACE_TASKS_MAX: u32 = 48;
 
-/// Tasks of its main list after which a flow that jumps back begins a new run of its plan: few
+/// Tasks of flows that ask a service at once.
+pub const REQUESTS_MAX: u32 = 64;
+
+/// Those of one namespace, likewise.
+pub const NAMESPACE_REQUESTS_MAX: u32 = 48;
+
+/// Bytes of the last lines that a running process has written, as its step shows them.
+pub const LIVE_OUTPUT_BYTES: usize = 4 * 1_024;
+
+/// Tasks of a list after which a flow that jumps back in it begins a new run of its plan: few
 /// enough that the plan stays small, and many enough that a new run costs little.
 pub const FLOW_TASKS_PER_RUN: u32 = 256;

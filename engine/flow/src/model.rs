@@ -53,12 +53,35 @@ pub(crate) enum Kind {
     Container(Box<ContainerRun>),
     Flow(Box<SubFlow>),
     Worker(Box<WorkerCall>),
+    Mcp(Box<Mcp>),
+}
+
+/// A kind of tasks that do something outside, which may block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// It asks a service.
+    Request,
+    /// It runs a process or a container.
+    Command,
 }
 
 impl Kind {
-    /// Whether it does something outside, which may block.
+    /// Effect outside of the engine, if there is one.
+    pub(crate) fn effect(&self) -> Option<Effect> {
+        match self {
+            Self::Http(_) | Self::OpenApi(_) => Some(Effect::Request),
+            Self::Process(_) | Self::Container(_) => Some(Effect::Command),
+            Self::Mcp(it) => Some(match it.transport {
+                McpTransport::Http { .. } => Effect::Request,
+                McpTransport::Stdio { .. } => Effect::Command,
+            }),
+            _ => None,
+        }
+    }
+
+    /// Whether it does something outside.
     pub(crate) fn is_effect(&self) -> bool {
-        matches!(self, Self::Http(_) | Self::OpenApi(_) | Self::Process(_) | Self::Container(_))
+        self.effect().is_some()
     }
 
     /// Its name in the DSL.
@@ -74,7 +97,11 @@ impl Kind {
             Self::Wait(_) => "wait",
             Self::Emit(_) => "emit",
             Self::Listen(_) => "listen",
-            Self::Http(_) | Self::OpenApi(_) | Self::Function { .. } | Self::Worker(_) => "call",
+            Self::Http(_)
+            | Self::OpenApi(_)
+            | Self::Function { .. }
+            | Self::Worker(_)
+            | Self::Mcp(_) => "call",
             Self::Process(_) | Self::Container(_) | Self::Flow(_) => "run",
         }
     }
@@ -84,6 +111,10 @@ impl Kind {
         let all = match self {
             Self::Http(it) => [it.endpoint.authentication.as_ref(), None],
             Self::OpenApi(it) => [it.document.authentication.as_ref(), it.authentication.as_ref()],
+            Self::Mcp(it) => match &it.transport {
+                McpTransport::Http { endpoint, .. } => [endpoint.authentication.as_ref(), None],
+                McpTransport::Stdio { .. } => [None, None],
+            },
             Self::Process(it) => match &it.program {
                 CommandProgram::Script { code: Code::Source(source), .. } => {
                     [source.authentication.as_ref(), None]
@@ -217,6 +248,23 @@ pub(crate) enum Strategy {
     Any { filters: Vec<Filter>, until: Option<Until> },
 }
 
+impl Strategy {
+    /// The types of the events, for people.
+    pub(crate) fn shown(&self) -> String {
+        let (filters, word) = match self {
+            Self::One(filter) => (std::slice::from_ref(filter), ""),
+            Self::All(filters) => (filters.as_slice(), " and "),
+            Self::Any { filters, .. } => (filters.as_slice(), " or "),
+        };
+        let types: Option<Vec<&str>> = filters.iter().map(Filter::kind).collect();
+        match types.as_deref() {
+            None | Some([]) => "events".to_owned(),
+            Some([kind]) => format!("the event {kind}"),
+            Some(types) => format!("events {}", types.join(word)),
+        }
+    }
+}
+
 /// When no further events are waited for.
 #[derive(Debug)]
 pub(crate) enum Until {
@@ -229,6 +277,18 @@ pub(crate) enum Until {
 pub(crate) struct Filter {
     pub(crate) with: Vec<(String, Template)>,
     pub(crate) correlate: Vec<Correlation>,
+}
+
+impl Filter {
+    /// The type of its events, where the definition says it.
+    fn kind(&self) -> Option<&str> {
+        let (_, kind) = self.with.iter().find(|(name, _)| name == "type")?;
+        match kind {
+            Template::Fixed(kind) => kind.as_str(),
+            Template::Loose(kind) => Some(kind),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -272,6 +332,26 @@ pub(crate) struct WorkerCall {
     /// The input of the task if there is none.
     pub(crate) input: Option<Template>,
     pub(crate) attempts: Option<u32>,
+}
+
+/// A call of a server that speaks the Model Context Protocol.
+#[derive(Debug)]
+pub(crate) struct Mcp {
+    /// The version of the protocol that is asked for.
+    pub(crate) version: String,
+    pub(crate) method: String,
+    pub(crate) parameters: Option<Template>,
+    pub(crate) timeout: Option<Span>,
+    pub(crate) transport: McpTransport,
+    /// Name and version of the client.
+    pub(crate) client: (String, String),
+}
+
+/// The way to such a server.
+#[derive(Debug)]
+pub(crate) enum McpTransport {
+    Http { endpoint: Endpoint, headers: Option<Template> },
+    Stdio { command: Template, arguments: Option<Template>, environment: Option<Template> },
 }
 
 /// Part of an HTTP answer that is the output.

@@ -2,8 +2,8 @@
 //!
 //! The retry is a plan of its own: the failed one stays as it is, with its history. It begins at the task
 //! that failed, with the data and the context that this task had, also inside of `do`, `for`, `try`, a
-//! function and a branch of a `fork`, whose finished branches are not run again. A `listen` with
-//! `foreach` and a handler (`catch.do`) begin anew.
+//! handler (`catch.do`), a function, the tasks for an event of a `listen`, and a branch of a `fork`,
+//! whose finished branches are not run again.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use turnwheel_engine::{
 use crate::definition::Flow;
 use crate::flows::{labelled, result, FlowError, Flows};
 use crate::model::{Directive, Kind, TaskId};
-use crate::run::{Cursor, FlowPlan, FlowStart, Outcome, TaskInput, TaskOutput};
+use crate::run::{Cursor, FlowPlan, FlowStart, Listening, Outcome, Phase, TaskInput, TaskOutput};
 use crate::Definition;
 
 /// The label of a retry: the plan that failed.
@@ -128,7 +128,9 @@ fn start_from(
     let mut from = places.find()?;
     if from.is_empty() && new.hash == old.hash {
         // No task of this run has begun; it may be one that another run of the plan has handed on.
-        from = begun.from.as_deref().cloned().into_iter().chain(begun.within.clone()).collect();
+        // Of a retry the time begins anew.
+        let before = begun.from.as_deref().into_iter().chain(&begun.within);
+        from = before.map(|from| Cursor { began: 0, ..from.clone() }).collect();
     }
     match (from.last_mut(), input) {
         (Some(last), Some(input)) => last.value = input,
@@ -155,23 +157,46 @@ impl Places<'_> {
         let mut places = Vec::new();
         let root = self.failed.actions.first().map(|root| root.id);
         let (old, new) = (&self.old.main[..], &self.new.main[..]);
-        let (mut parent, mut lists, mut is_fork) = (root, Some((old, new)), false);
-        while let Some(((old, new), of)) = lists.take().zip(parent) {
-            let last = if is_fork { self.failed_of(of, old) } else { self.last_of(of, old) };
-            let Some((action, input)) = last else { break };
+        let (mut parent, mut lists) = (root, vec![(old, new)]);
+        let mut around: Option<(&Kind, Option<Listening>)> = None;
+        while let Some(of) = parent.take() {
+            let is_fork = matches!(around, Some((Kind::Fork { .. }, _)));
+            // A handler has its tasks after those that are tried.
+            let last = lists.iter().rev().find_map(|(old, new)| {
+                let last = if is_fork { self.failed_of(of, old) } else { self.last_of(of, old) };
+                last.map(|(action, input)| (action, input, *old, *new))
+            });
+            let Some((action, input, old, new)) = last else { break };
             // Parts of a task that is extended are asked for by another step.
             let is_extended = input.is_extended;
+            let error = match &around {
+                Some((Kind::Try(it), _)) if it.handler.as_deref() == Some(old) => {
+                    input.vars.get(&it.variable).cloned()
+                }
+                _ => None,
+            };
             let (mut place, failed) = self.place(action, input, new)?;
+            if let Some(error) = error {
+                place.phase = Phase::Handling;
+                place.error = serde_json::from_value(error).ok();
+            }
             if is_fork {
                 place.branches = self.branches_of(of, old, new);
             }
+            place.listening = around.take().and_then(|(_, listening)| listening);
             places.push(place);
             if let Some((id, other)) = failed.filter(|_| !is_extended) {
-                parent = Some(action.id);
                 let (old, new) = (&self.old.task(id).kind, &self.new.task(other).kind);
-                is_fork = matches!(old, Kind::Fork { .. });
-                let is_same = is_fork == matches!(new, Kind::Fork { .. });
-                lists = inner(old).zip(inner(new)).filter(|_| is_same);
+                let (inside, others) = (inner(old), inner(new));
+                let is_same = std::mem::discriminant(old) == std::mem::discriminant(new);
+                let listening = cursor_of(action).and_then(|cursor| cursor.listening);
+                // Without an event that is processed there is no task to go on at.
+                let is_busy = listening.as_ref().is_none_or(|listening| listening.is_busy);
+                if is_same && is_busy && inside.len() == others.len() {
+                    parent = Some(action.id);
+                    lists = inside.into_iter().zip(others).collect();
+                    around = Some((old, listening));
+                }
             }
         }
         Ok(places)
@@ -184,7 +209,8 @@ impl Places<'_> {
         parent: ActionId,
         list: &[TaskId],
     ) -> Option<(&'a ActionData, TaskInput)> {
-        let is_task = [internal::TASK, internal::EFFECT].contains(&action.name.as_str());
+        let is_task =
+            [internal::TASK, internal::EFFECT, internal::REQUEST].contains(&action.name.as_str());
         if !is_task || action.parent != Some(parent) {
             return None;
         }
@@ -276,14 +302,20 @@ fn outcome_of(action: &ActionData) -> Option<Outcome> {
     action.output.read::<TaskOutput>().ok()?.outcome
 }
 
-/// The parts of a task that can go on in one of them. Other tasks begin anew.
-fn inner(kind: &Kind) -> Option<&[TaskId]> {
+/// The place of a task that waits, or of one whose tasks for an event have failed.
+fn cursor_of(action: &ActionData) -> Option<Cursor> {
+    action.output.read::<TaskOutput>().ok()?.cursor
+}
+
+/// The lists of a task that can go on in one of them. Other tasks begin anew.
+fn inner(kind: &Kind) -> Vec<&[TaskId]> {
     match kind {
-        Kind::Do(block) => Some(block),
-        Kind::For(it) => Some(&it.block),
-        Kind::Try(it) => Some(&it.block),
-        Kind::Fork { branches, .. } => Some(branches),
-        Kind::Function { task, .. } => Some(std::slice::from_ref(task)),
-        _ => None,
+        Kind::Do(block) => vec![block],
+        Kind::For(it) => vec![&it.block],
+        Kind::Try(it) => std::iter::once(&it.block[..]).chain(it.handler.as_deref()).collect(),
+        Kind::Fork { branches, .. } => vec![branches],
+        Kind::Function { task, .. } => vec![std::slice::from_ref(task)],
+        Kind::Listen(it) => it.each.iter().map(|each| &each.block[..]).collect(),
+        _ => Vec::new(),
     }
 }

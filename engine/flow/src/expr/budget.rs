@@ -6,8 +6,8 @@ use std::rc::Rc;
 use jaq_core::{DataT, Lut};
 use jaq_json::{Num, Val};
 
+use super::pattern::Regex;
 use super::quick;
-use super::regex::Regex;
 
 /// Steps that one evaluation may take: about a second of work at most. Fewer in tests of this crate,
 /// whose code is not optimized.
@@ -31,6 +31,9 @@ const ELEMENTS_PER_STEP: usize = 4;
 
 /// Bytes of a text that are looked at for one step.
 const BYTES_PER_STEP: usize = 64;
+
+/// Pairs of elements that are compared for one step.
+const PAIRS_PER_STEP: u64 = 64;
 
 /// Elements that an object counts for, without its fields.
 const OBJECT_ELEMENTS: usize = 4;
@@ -110,6 +113,32 @@ impl<'a> Budget<'a> {
         }
         let elements = SIZE_MAX - weight.room - weight.bytes;
         self.spend(1 + (elements / ELEMENTS_PER_STEP + weight.bytes / BYTES_PER_STEP) as u64)
+    }
+
+    /// Uses steps for a value that is looked at or copied as a whole, in one go. Numbers and short
+    /// texts are free.
+    pub(super) fn looks_at(&self, value: &Val) -> bool {
+        match value {
+            Val::Null | Val::Bool(_) | Val::Num(_) => true,
+            Val::BStr(text) | Val::TStr(text) if text.len() <= BYTES_PER_STEP => true,
+            _ => self.bears(value),
+        }
+    }
+
+    /// Uses steps for each element of one list that is compared with each of another one.
+    pub(super) fn compares(&self, left: &Val, right: &Val) -> bool {
+        let elements = |value: &Val| {
+            let mut weight = Weight { room: SIZE_MAX, bytes: 0 };
+            match value {
+                Val::Arr(_) | Val::Obj(_) => match weigh(value, 0, &mut weight) {
+                    Ok(()) => SIZE_MAX - weight.room,
+                    Err(_) => SIZE_MAX,
+                },
+                _ => 0,
+            }
+        };
+        let pairs = elements(left) as u64 * elements(right) as u64;
+        self.looks_at(left) && self.looks_at(right) && self.spend(pairs / PAIRS_PER_STEP)
     }
 
     /// Uses steps for elements of a value that is being made, which has so many of them by now.

@@ -61,6 +61,9 @@ fn own() -> Vec<Fun<Limited>> {
             v(0),
             Native::new(|cv| if cv.0.data().bears(&cv.1) { box_once(Ok(cv.1)) } else { halted() }),
         ),
+        ("#part", v(0), part()),
+        ("#pairs", v(2), Native::<Limited>::new(|cv| pairs(cv))),
+        ("#text", v(0), Native::<Limited>::new(|cv| text(cv))),
         ("#plain", v(0), Native::new(|cv| box_once(Ok(update::plain(cv.1))))),
         ("__set", v(2), Native::<Limited>::new(|cv| set(cv))),
         ("__delete", v(1), Native::<Limited>::new(|cv| delete(cv))),
@@ -70,6 +73,45 @@ fn own() -> Vec<Fun<Limited>> {
     ]
 }
 
+/// Looks at a value that is copied or read as a whole: as a value, as what a path leads to, and
+/// before an update.
+fn part() -> Native<Limited> {
+    Native::<Limited>::new(|cv| match cv.0.data().looks_at(&cv.1) {
+        true => box_once(Ok(cv.1)),
+        false => halted(),
+    })
+    .with_paths(|cv| match cv.0.data().looks_at(&cv.1 .0) {
+        true => box_once(Ok(cv.1)),
+        false => box_once(Err(Exn::halt(HALT))),
+    })
+    .with_update(|cv, update| if cv.0.data().looks_at(&cv.1) { update(cv.1) } else { halted() })
+}
+
+/// `#pairs(left; right)`: each element of one is compared with each of the other.
+fn pairs(mut cv: Cv<'_, Limited>) -> ValXs<'_, Val> {
+    let (right, left) = (cv.0.pop_var(), cv.0.pop_var());
+    match cv.0.data().compares(&left, &right) {
+        true => box_once(Ok(cv.1)),
+        false => halted(),
+    }
+}
+
+/// Whether a native reads its input and its arguments as a whole, or makes another one of them,
+/// however long they are.
+fn is_whole(name: &str) -> bool {
+    let sorting = ["sort", "sort_by", "group_by", "min_by_or_empty", "max_by_or_empty"];
+    let texts =
+        ["ascii_downcase", "ascii_upcase", "startswith", "endswith", "trim", "ltrim", "rtrim"];
+    let times = ["strftime", "strflocaltime", "strptime"];
+    let is_code =
+        ["escape_", "unescape_", "encode_", "decode_"].iter().any(|it| name.starts_with(it));
+    is_code
+        || name == "implode"
+        || sorting.contains(&name)
+        || texts.contains(&name)
+        || times.contains(&name)
+}
+
 /// Whether a native makes a text of a value.
 fn is_text(name: &str) -> bool {
     name.starts_with('@') || matches!(name, "tostring" | "tojson")
@@ -77,7 +119,7 @@ fn is_text(name: &str) -> bool {
 
 /// Whether a native can make a value that is much larger than its input.
 fn grows(name: &str) -> bool {
-    matches!(name, "fromjson" | "explode" | "indices" | "tobytes" | "keys_unsorted")
+    matches!(name, "fromjson" | "explode" | "tobytes" | "keys_unsorted" | "__set" | "__delete")
 }
 
 /// Natives and definitions that reach outside of the expression, end the process, or are other
@@ -101,6 +143,15 @@ pub(super) fn is_foreign(name: &str) -> bool {
         || numbers::is_replaced(name)
         || regex::is_replaced(name)
         || texts::is_replaced(name)
+}
+
+/// The characters of a text are counted one by one; the elements of a list are not.
+fn text(cv: Cv<'_, Limited>) -> ValXs<'_, Val> {
+    let is_text = matches!(cv.1, Val::BStr(_) | Val::TStr(_));
+    match !is_text || cv.0.data().looks_at(&cv.1) {
+        true => box_once(Ok(cv.1)),
+        false => halted(),
+    }
 }
 
 /// A product of a text and a number is as long as both say.
@@ -298,6 +349,22 @@ pub(super) fn term<'s>(term_: Term<&'s str>, depth: usize) -> Result<Term<&'s st
         Term::Call(name, arguments) if arguments.is_empty() && is_text(name) => {
             pipe(call("#plain"), pipe(Term::Call(name, arguments), call("#size")))
         }
+        Term::Call(name, mut arguments)
+            if matches!(name, "contains" | "indices") && arguments.len() == 1 =>
+        {
+            let (own, other) = (Term::Id, Term::Var("$#c"));
+            let compared = Term::Call("#pairs", vec![own, other.clone()]);
+            let call_ = pipe(compared, pipe(Term::Call(name, vec![other]), call("#size")));
+            bound(inside(arguments.remove(0))?, "$#c", call_)
+        }
+        Term::Call("length", none) if none.is_empty() => {
+            pipe(call("#text"), Term::Call("length", none))
+        }
+        Term::Call(name, arguments) if is_whole(name) => {
+            let arguments = all(arguments)?.into_iter().map(|it| pipe(it, call("#part")));
+            let made = pipe(Term::Call(name, arguments.collect()), call("#part"));
+            pipe(call("#part"), made)
+        }
         Term::Call(name, arguments) if grows(name) => {
             pipe(Term::Call(name, all(arguments)?), call("#size"))
         }
@@ -314,7 +381,17 @@ pub(super) fn term<'s>(term_: Term<&'s str>, depth: usize) -> Result<Term<&'s st
             });
             match secrets::path(*inner, parts.collect::<Result<_, _>>()?) {
                 Ok(checked) => checked,
-                Err((inner, parts)) => update::sliced(boxed(Box::new(inner))?, parts),
+                Err((inner, parts)) => {
+                    let is_open =
+                        |part: &Part<_>| matches!(part, Part::Range(None, None) | Part::Index(_));
+                    let is_slice = !parts.iter().all(|(part, _)| is_open(part));
+                    let path = update::sliced(boxed(Box::new(inner))?, parts);
+                    if is_slice {
+                        pipe(path, call("#part"))
+                    } else {
+                        path
+                    }
+                }
             }
         }
         Term::Var(name) => secrets::variable(name),
@@ -367,6 +444,13 @@ fn binary<'s>(
         }
         BinaryOp::Assign | BinaryOp::Update | BinaryOp::UpdateAlt => {
             pipe(Term::BinOp(left, operator, right), call("#size"))
+        }
+        BinaryOp::Cmp(_) => {
+            let looked_at = |side: Box<Term<&'s str>>| match *side {
+                Term::Num(_) => side,
+                side => Box::new(pipe(side, call("#part"))),
+            };
+            Term::BinOp(looked_at(left), operator, looked_at(right))
         }
         other => Term::BinOp(left, other, right),
     }

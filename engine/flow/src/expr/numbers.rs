@@ -26,7 +26,8 @@ pub(super) fn arithmetic<'s>(
         Math::Div => "#over",
         Math::Rem => "#rem",
         Math::Add => return pipe(operator(left, math, right), call("#size")),
-        Math::Sub => return operator(left, math, right),
+        // Lists: without what is in the other one.
+        Math::Sub => "#pairs",
     };
     let (l, r) = (Term::Var("$#l"), Term::Var("$#r"));
     let checked = Term::Call(checked_by, vec![l.clone(), r.clone()]);

@@ -2,8 +2,9 @@
 //!
 //! The matcher runs all threads of a Thompson automaton side by side, so its time is linear in the
 //! text. It counts each state that it visits and each value that it makes, so that a long text or
-//! many matches end the expression with an error and not the process. No look-around and no
-//! back-references: neither can be matched in linear time.
+//! many matches end the expression with an error and not the process. No back-references: they
+//! cannot be matched in linear time. Look-around is in `around.rs`, patterns with their flags in
+//! `pattern.rs`.
 
 use std::rc::Rc;
 
@@ -11,23 +12,14 @@ use jaq_core::box_iter::box_once;
 use jaq_core::native::{v, Fun};
 use jaq_core::{Cv, Error, Exn, Native, ValXs};
 use jaq_json::{Num, Val};
-use regex_automata::nfa::thompson::{Compiler, State, NFA};
+use regex_automata::nfa::thompson::State;
 use regex_automata::util::primitives::StateID;
-use regex_automata::util::syntax;
 
 use super::limit::{halted, Budget, Limited};
-
-/// Bytes of a pattern.
-const PATTERN_MAX: usize = 16 << 10;
-
-/// Bytes of its automaton.
-const AUTOMATON_MAX: usize = 1 << 20;
-
-/// Places of groups that are kept for all states of an automaton together.
-const SLOTS_MAX: usize = 1 << 20;
+use super::pattern::Regex;
 
 /// States that are visited for one step.
-const STATES_PER_STEP: usize = 16;
+pub(super) const STATES_PER_STEP: usize = 16;
 
 /// Elements that a match or a group counts for: an object with three or four fields.
 const MATCH_ELEMENTS: usize = 24;
@@ -63,7 +55,7 @@ struct Wanted {
 }
 
 /// Why there is no result.
-enum Stop {
+pub(super) enum Stop {
     /// A limit is passed; the budget knows which.
     Limit,
     Error(Error<Val>),
@@ -90,7 +82,7 @@ fn parts(
     let regex = budget.regex(pattern, flags, Regex::new)?;
     let part = |from: usize, to: usize| part(input, &subject.as_bytes()[from..to]);
     let (mut parts, mut last) = (Vec::new(), 0);
-    let mut matches = Matches::new(&regex, subject.as_bytes(), budget);
+    let mut matches = Matches::new(&regex, subject.as_bytes(), budget)?;
     // Characters before `counted`, a byte of the text.
     let (mut characters, mut counted) = (0, 0);
     while let Some(slots) = matches.next()? {
@@ -108,7 +100,7 @@ fn parts(
             counted = start;
             let groups = slots.chunks(2).zip(&regex.names).enumerate();
             let mut found = Vec::with_capacity(regex.names.len());
-            for (group, (place, name)) in groups {
+            for (group, (place, name)) in groups.filter(|(group, _)| !regex.is_around(*group)) {
                 let (from, to) = (place[0], place[1]);
                 matches.made(MATCH_ELEMENTS + (end - start) / STATES_PER_STEP)?;
                 let taken = from != NONE && to != NONE;
@@ -171,73 +163,6 @@ fn object(group: Group<'_>) -> Val {
     Val::obj(fields.into_iter().chain(name).collect())
 }
 
-/// Regular expression with its flags.
-#[derive(Debug)]
-pub(super) struct Regex {
-    automaton: NFA,
-    is_global: bool,
-    ignores_empty: bool,
-    /// Whether of the matches at one place the longest is taken, instead of the preferred one.
-    is_longest: bool,
-    /// Names of the groups; the first is the match itself.
-    names: Vec<Option<String>>,
-}
-
-impl Regex {
-    fn new(pattern: &str, flags: &str) -> Result<Self, String> {
-        if pattern.len() > PATTERN_MAX {
-            return Err(format!("a regular expression may have {PATTERN_MAX} bytes"));
-        }
-        let (mut is_global, mut ignores_empty, mut is_longest) = (false, false, false);
-        let mut config = syntax::Config::new();
-        for flag in flags.chars() {
-            config = match flag {
-                'g' => {
-                    is_global = true;
-                    config
-                }
-                'n' => {
-                    ignores_empty = true;
-                    config
-                }
-                'i' => config.case_insensitive(true),
-                'm' | 'p' => config.dot_matches_new_line(true),
-                // The begin and the end are those of the text without it, too.
-                's' => config,
-                'l' => {
-                    is_longest = true;
-                    config
-                }
-                'x' => config.ignore_whitespace(true),
-                other => return Err(format!("{other} is no flag of a regular expression")),
-            };
-        }
-        let automaton = Compiler::new()
-            .configure(NFA::config().nfa_size_limit(Some(AUTOMATON_MAX)))
-            .syntax(config)
-            .build(pattern)
-            .map_err(|error| invalid(pattern, &error))?;
-        let names = automaton.group_info().all_names();
-        let names: Vec<_> = names.map(|(_, _, name)| name.map(str::to_owned)).collect();
-        if automaton.states().len() * names.len() * 2 > SLOTS_MAX {
-            return Err("the regular expression has too many groups".to_owned());
-        }
-        Ok(Self { automaton, is_global, ignores_empty, is_longest, names })
-    }
-
-    /// Steps that were needed to compile it.
-    pub(super) fn steps(&self) -> u64 {
-        self.automaton.states().len() as u64
-    }
-}
-
-fn invalid(pattern: &str, error: &dyn std::error::Error) -> String {
-    let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
-    // The last line says what is wrong; those before it point at the place.
-    let cause = cause.lines().last().unwrap_or_default().trim_start_matches("error: ");
-    format!("{pattern} is no regular expression: {cause}")
-}
-
 impl Budget<'_> {
     /// A compiled regular expression, kept for the rest of the evaluation.
     fn regex(
@@ -263,6 +188,8 @@ struct Matches<'a, 'b> {
     regex: &'a Regex,
     text: &'a [u8],
     budget: &'a Budget<'b>,
+    /// For each look-around, whether it holds at each place of the text.
+    holds: Vec<Vec<bool>>,
     /// The next search begins here; beyond the text there is none.
     from: usize,
     /// The end of the match before: an empty match there is none.
@@ -297,13 +224,16 @@ impl Threads {
 }
 
 impl<'a, 'b> Matches<'a, 'b> {
-    fn new(regex: &'a Regex, text: &'a [u8], budget: &'a Budget<'b>) -> Self {
+    fn new(regex: &'a Regex, text: &'a [u8], budget: &'a Budget<'b>) -> Result<Self, Stop> {
+        let holds = regex.around.iter().map(|(_, around)| around.places(text, budget));
+        let holds = holds.collect::<Result<_, _>>()?;
         let (states, slots) = (regex.automaton.states().len(), regex.names.len() * 2);
         let threads = || Threads::new(states, slots);
-        Self {
+        Ok(Self {
             regex,
             text,
             budget,
+            holds,
             from: 0,
             last: None,
             now: threads(),
@@ -312,7 +242,7 @@ impl<'a, 'b> Matches<'a, 'b> {
             turn: 0,
             visited: 0,
             elements: 0,
-        }
+        })
     }
 
     /// Notes that elements are made.
@@ -341,15 +271,10 @@ impl<'a, 'b> Matches<'a, 'b> {
 
     /// The begin of the next character.
     fn after(&self, place: usize) -> usize {
-        (place + 1..self.text.len()).find(|place| self.begins(*place)).unwrap_or(
+        (place + 1..self.text.len()).find(|place| begins(self.text, *place)).unwrap_or(
             // The end of the text is a place for an empty match, and then there is none.
             if place < self.text.len() { self.text.len() } else { place + 1 },
         )
-    }
-
-    /// Whether a character begins there.
-    fn begins(&self, place: usize) -> bool {
-        self.text.get(place).is_none_or(|byte| byte & 0b1100_0000 != 0b1000_0000)
     }
 
     fn search(&mut self, from: usize) -> Result<Option<Vec<usize>>, Stop> {
@@ -362,7 +287,7 @@ impl<'a, 'b> Matches<'a, 'b> {
         let mut empty = vec![NONE; self.regex.names.len() * 2];
         for at in from..=self.text.len() {
             let is_begin = at == 0 || !automaton.is_always_start_anchored();
-            if found.is_none() && is_begin && self.begins(at) {
+            if found.is_none() && is_begin && begins(self.text, at) {
                 self.follow(automaton.start_anchored(), at, &mut empty, Which::Now);
             }
             if self.now.states.is_empty() && (found.is_some() || !is_begin) {
@@ -462,7 +387,12 @@ impl<'a, 'b> Matches<'a, 'b> {
                         self.stack.push(Todo::Visit(*alt2));
                         *alt1
                     }
-                    State::Capture { next, slot, .. } => {
+                    State::Capture { next, slot, group_index, .. } => {
+                        let group = group_index.as_usize();
+                        let around = self.regex.around.iter().position(|it| it.0 == group);
+                        if around.is_some_and(|around| !self.holds[around][at]) {
+                            break;
+                        }
                         let slot = slot.as_usize();
                         self.stack.push(Todo::Restore { slot, place: slots[slot] });
                         slots[slot] = at;
@@ -481,6 +411,11 @@ impl<'a, 'b> Matches<'a, 'b> {
             }
         }
     }
+}
+
+/// Whether a character begins there.
+pub(super) fn begins(text: &[u8], place: usize) -> bool {
+    text.get(place).is_none_or(|byte| byte & 0b1100_0000 != 0b1000_0000)
 }
 
 /// The threads that another one joins.

@@ -25,7 +25,8 @@ impl Reader<'_> {
             "openapi" => self.openapi(node, with),
             // A function of this name was there first.
             "worker" if !self.functions.contains_key("worker") => self.worker(node, with),
-            "grpc" | "asyncapi" | "mcp" | "a2a" => {
+            "mcp" => self.mcp(node, with),
+            "grpc" | "asyncapi" | "a2a" => {
                 let what = format!("call: {name}");
                 self.unsupported(
                     node,
@@ -34,19 +35,17 @@ impl Reader<'_> {
                 );
                 None
             }
-            _ if name.contains('@') || name.contains("://") => {
-                let what = format!("the function «{name}» of a catalog");
-                self.unsupported(node, &what, "write it into «use.functions»");
-                None
-            }
             _ => {
-                let task = self.known(node, &name, "function", |reader| &reader.functions)?;
+                let task = match name.contains('@') || name.contains("://") {
+                    true => self.external_function(node, &name),
+                    false => self.known(node, &name, "function", |reader| &reader.functions),
+                };
                 let stage = match stage {
                     Stage::Definition { .. } => Stage::Definition { is_effect: false },
                     other => other,
                 };
                 let with = with.map(|node| self.object_template(node, "«with»", stage));
-                Some(Kind::Function { task, with })
+                Some(Kind::Function { task: task?, with })
             }
         }
     }
@@ -149,7 +148,7 @@ impl Reader<'_> {
         field(fields, "endpoint").and_then(|node| self.endpoint(node))
     }
 
-    fn endpoint(&mut self, node: &Node) -> Option<Endpoint> {
+    pub(super) fn endpoint(&mut self, node: &Node) -> Option<Endpoint> {
         if let Content::Map(_) = node.content {
             let fields = self.object(node, "an endpoint", &["uri", "authentication"], &["uri"]);
             let authentication = field(fields, "authentication");

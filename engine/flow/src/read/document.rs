@@ -80,6 +80,7 @@ impl Reader<'_> {
         Ok(Definition {
             hash: hash::of(&source),
             source,
+            text: None,
             namespace,
             name,
             version,
@@ -94,6 +95,7 @@ impl Reader<'_> {
             extensions: self.extensions,
             secrets: self.secrets,
             needs: self.needs,
+            missing: self.missing,
             programs: Arc::new(Mutex::new(self.programs)),
         })
     }
@@ -113,6 +115,9 @@ impl Reader<'_> {
             if let Some(node) = field(fields, name) {
                 self.map(node, &format!("document.{name}"));
             }
+        }
+        if let Some(metadata) = field(fields, "metadata") {
+            self.pinned(metadata);
         }
         if let Some(node) = field(fields, "summary") {
             self.text(node, "document.summary");
@@ -154,8 +159,6 @@ impl Reader<'_> {
 
     fn components(&mut self, node: &Node) {
         let fields = self.object(node, "use", &USE, &[]);
-        let hint = "write what you need of them into «use.functions»";
-        self.unsupported_field(fields, "catalogs", "use.catalogs", hint);
         if let Some(secrets) = field(fields, "secrets") {
             for secret in self.list(secrets, "use.secrets") {
                 let name = self.text(secret, "the name of a secret");
@@ -182,6 +185,9 @@ impl Reader<'_> {
                     self.authentications.insert(name.clone(), policy);
                 }
             }
+        }
+        if let Some(catalogs) = field(fields, "catalogs") {
+            self.catalogs_of(catalogs);
         }
         if let Some(retries) = field(fields, "retries") {
             for (name, _, node) in self.map(retries, "use.retries") {

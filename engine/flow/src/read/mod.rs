@@ -7,14 +7,17 @@
 //! | `values` | expressions, templates, durations, schemas, directives |
 //! | `document` | the entire document: document, use, schedule |
 //! | `task` | tasks, and the fields of all of them |
-//! | `call`, `process`, `listen`, `retry` | the parts of some tasks |
+//! | `call`, `mcp`, `process`, `listen`, `retry` | the parts of some tasks |
+//! | `external` | schemas and functions that are elsewhere |
 //! | `cycles` | endless recursion of functions |
 
 mod call;
 mod cycles;
 mod document;
+mod external;
 mod fields;
 mod listen;
+mod mcp;
 mod process;
 mod retry;
 mod task;
@@ -26,6 +29,9 @@ use super::definition::{Definition, Need};
 use super::expr::Program;
 use super::model::{Authentication, Extension, Retry, Span, Task, TaskId};
 use super::text::{parse, Collector, Node, Problems, PROBLEMS_MAX};
+
+use external::Pinned;
+pub(crate) use external::{sha256, Missing};
 
 /// Expressions that were compiled: by their variables and text.
 pub(crate) type Programs = HashMap<(String, String), std::sync::Arc<Program>>;
@@ -48,6 +54,10 @@ pub(crate) struct Reader<'a> {
     extensions: Vec<Extension>,
     secrets: Vec<String>,
     needs: Vec<Need>,
+    catalogs: HashMap<String, (String, Option<Authentication>)>,
+    /// Resources that `document.metadata` has, by address.
+    resources: HashMap<String, Pinned>,
+    missing: Vec<Missing>,
 }
 
 impl<'a> Reader<'a> {
@@ -68,6 +78,9 @@ impl<'a> Reader<'a> {
             extensions: Vec::new(),
             secrets: Vec::new(),
             needs: Vec::new(),
+            catalogs: HashMap::new(),
+            resources: HashMap::new(),
+            missing: Vec::new(),
         }
     }
 }

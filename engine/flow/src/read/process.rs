@@ -182,7 +182,7 @@ impl Reader<'_> {
         }
     }
 
-    fn needs(&mut self, what: Needed, at: Place) {
+    pub(super) fn needs(&mut self, what: Needed, at: Place) {
         let place = self.problems.problem(at, "", None);
         self.needs.push(Need { what, place });
     }

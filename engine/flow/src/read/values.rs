@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::fields::field;
 use super::Reader;
 use crate::duration;
-use crate::expr::{strip, unclosed, Program, Template};
+use crate::expr::{has_expression, strip, unclosed, Program, Template};
 use crate::model::{Directive, Span, Transform};
 use crate::schema::Schema;
 use crate::scope::Stage;
@@ -91,7 +91,14 @@ impl Reader<'_> {
                 elements.iter().for_each(|element| self.compile_in(element, what, stage));
             }
             Content::Map(fields) => {
-                fields.iter().for_each(|(_, _, value)| self.compile_in(value, what, stage));
+                for (name, at, value) in fields {
+                    if has_expression(name) || unclosed(name).is_some() {
+                        let message = format!("{what} has the name «{name}»: names are texts");
+                        let hint = "make the object by an expression: ${ { (.name): .value } }";
+                        self.problems.add(*at, message, Some(hint.to_owned()));
+                    }
+                    self.compile_in(value, what, stage);
+                }
             }
             _ => {}
         }
@@ -228,18 +235,23 @@ impl Reader<'_> {
                 self.unsupported(format, &format!("the schema format «{text}»"), "use «json»");
             }
         }
-        let hint = "write the schema into «document»";
-        self.unsupported_field(fields, "resource", &format!("{what}.resource"), hint);
-        let Some(document) = field(fields, "document") else {
-            if field(fields, "resource").is_none() {
-                self.wrong(node, format!("{what} must have the field «document»"));
+        let (document, resource) = (field(fields, "document"), field(fields, "resource"));
+        let (at, schema) = match (document, resource) {
+            (Some(document), None) => (document, document.to_value()),
+            (None, Some(resource)) => {
+                let what = format!("{what}.resource");
+                (resource, self.document_of(resource, &what)?.to_value())
             }
-            return None;
+            _ => {
+                let message = format!("{what} must have the field «document», or «resource»");
+                self.wrong(node, message);
+                return None;
+            }
         };
-        match Schema::new(&document.to_value()) {
+        match Schema::new(&schema) {
             Ok(schema) => Some(schema),
             Err(problem) => {
-                self.wrong(document, format!("{what}: {problem}"));
+                self.wrong(at, format!("{what}: {problem}"));
                 None
             }
         }

@@ -1,29 +1,28 @@
-//! The actions that flows are made of: the flow, its tasks, and its tasks that do something outside.
+//! The actions that flows are made of: the flow, and its tasks that do nothing outside.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 use turnwheel_engine::action::{
-    Action, ActionView, Cause, Concurrency, Next, Rescue, Run, RunAsync, Runs, RunsAsync,
-    StepContext, SubPlanOptions,
+    Action, ActionView, Cause, Next, Rescue, RunAsync, RunsAsync, StepContext, SubPlanOptions,
 };
 use turnwheel_engine::plan::Planner;
 use turnwheel_engine::{internal, ActionError, Payload, Time};
-use turnwheel_runtime::completion::block_on;
 
-use super::effect;
 use super::env::Around;
 use super::machine::{turn, Asks, Told, Turn};
+use super::outside::{FlowCommand, FlowRequest};
 use super::present::{edited, present};
 use super::state::{Cursor, FlowStart, Notice, Outcome, TaskInput, TaskOutput, Which};
 use super::unclear;
 use super::worker::Call;
 use crate::bench::Bench;
+use crate::event::CloudEvent;
 use crate::expr::quickly;
 use crate::fault::Fault;
 use crate::flows::labels_of;
 use crate::listeners::Expected;
-use crate::model::{Kind, SubFlow, Task};
+use crate::model::{Effect, Kind, SubFlow, Task};
 use crate::Definition;
 
 /// The error of a task that runs a flow which is not there.
@@ -38,12 +37,6 @@ pub struct FlowPlan {
 /// A task of a flow that is no effect.
 #[derive(Debug)]
 pub(crate) struct FlowTask {
-    pub(crate) bench: Arc<Bench>,
-}
-
-/// A task of a flow that does something outside, and may block.
-#[derive(Debug)]
-pub(crate) struct FlowEffect {
     pub(crate) bench: Arc<Bench>,
 }
 
@@ -108,6 +101,7 @@ impl RunAsync for FlowPlan {
             is_retry: false,
             namespace: String::new(),
             depth: 0,
+            is_kept: false,
             resume: step
                 .input
                 .from
@@ -120,8 +114,9 @@ impl RunAsync for FlowPlan {
         let now = step.now();
         resume(&mut step.output, &input, now);
         let next = run(&self.bench, step, &definition, None, &input).await?;
-        if let Some(from) = step.output.cursor.clone().filter(|_| next == Next::Done) {
-            let (from, within) = (Some(Box::new(from)), Vec::new());
+        if let Some(mut from) = step.output.cursor.clone().filter(|_| next == Next::Done) {
+            let within = std::mem::take(&mut from.within);
+            let from = Some(Box::new(from));
             let next_run = FlowStart { from, within, ..step.input.clone() };
             step.continue_as_new::<Self>(&next_run)?;
         }
@@ -144,7 +139,7 @@ fn resume(output: &mut TaskOutput, input: &TaskInput, now: Time) {
 }
 
 /// A fault that nobody has caught.
-fn faulted(fault: Fault) -> ActionError {
+pub(super) fn faulted(fault: Fault) -> ActionError {
     ActionError::new(fault.kind.clone(), fault).and_final()
 }
 
@@ -195,7 +190,11 @@ impl FlowTask {
 
 /// An error around a task is a fault of the task, which a flow can catch. A failed step instead
 /// would not notify the task that added it, which would wait for ever.
-fn or_fault(next: Result<Next, ActionError>, at: String, output: &mut TaskOutput) -> Next {
+pub(super) fn or_fault(
+    next: Result<Next, ActionError>,
+    at: String,
+    output: &mut TaskOutput,
+) -> Next {
     next.unwrap_or_else(|error| {
         let fault = match error.kind == UNKNOWN_FLOW {
             true => Fault::configuration(error.message),
@@ -206,61 +205,8 @@ fn or_fault(next: Result<Next, ActionError>, at: String, output: &mut TaskOutput
     })
 }
 
-impl Action for FlowEffect {
-    const NAME: &'static str = internal::EFFECT;
-    type Input = TaskInput;
-    type Output = TaskOutput;
-    type Phases = Runs;
-
-    fn concurrency(&self) -> Concurrency<TaskInput> {
-        let limit = self.bench.io.namespace_tasks_max();
-        Concurrency::keyed(limit, |input| format!("flows of {}", input.namespace))
-    }
-
-    fn rescue(&self, _: &ActionError) -> Rescue {
-        Rescue::Fail
-    }
-
-    fn check_event(&self, event: &Payload) -> Result<(), ActionError> {
-        check_event(event)
-    }
-
-    fn present(&self, view: &mut ActionView<'_>) {
-        present(view);
-    }
-
-    fn edited(&self, stored: &Payload, input: Payload) -> Result<Payload, ActionError> {
-        edited(stored, &input)
-    }
-}
-
-impl Run for FlowEffect {
-    fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
-        let next = self.call(step);
-        Ok(or_fault(next, step.input.at.clone(), &mut step.output))
-    }
-}
-
-impl FlowEffect {
-    fn call(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
-        let start: Which = step.plan_input()?;
-        // The task that has asked for it has had it already, but perhaps in another process.
-        let definition = match self.bench.definition(&start.definition) {
-            Ok(known) => known,
-            Err(_) => block_on(self.bench.definition_later(&start.definition))
-                .map_err(|refused| ActionError::new("definition", refused))?
-                .map_err(faulted)?,
-        };
-        let task = task_of(&definition, &step.input.at)?;
-        let around = around(step);
-        let outcome = effect::run(&self.bench, step, &definition, task, &around);
-        step.output.outcome = Some(bounded(outcome, task));
-        Ok(Next::Done)
-    }
-}
-
 /// An output that is too large to be stored is a fault of the task, which a flow can catch.
-fn bounded(outcome: Outcome, task: &Task) -> Outcome {
+pub(super) fn bounded(outcome: Outcome, task: &Task) -> Outcome {
     match Payload::of(&outcome) {
         Ok(_) => outcome,
         Err(error) => {
@@ -270,7 +216,10 @@ fn bounded(outcome: Outcome, task: &Task) -> Outcome {
     }
 }
 
-fn task_of<'a>(definition: &'a Definition, pointer: &str) -> Result<&'a Task, ActionError> {
+pub(super) fn task_of<'a>(
+    definition: &'a Definition,
+    pointer: &str,
+) -> Result<&'a Task, ActionError> {
     let id = definition.by_pointer.get(pointer);
     let id = id.ok_or_else(|| {
         ActionError::new("unknown_task", format!("the flow has no task {pointer}")).and_final()
@@ -278,7 +227,7 @@ fn task_of<'a>(definition: &'a Definition, pointer: &str) -> Result<&'a Task, Ac
     Ok(definition.task(*id))
 }
 
-fn around<A: Action>(step: &StepContext<A>) -> Around {
+pub(super) fn around<A: Action>(step: &StepContext<A>) -> Around {
     Around {
         plan: step.plan_id(),
         key: step.idempotency_key(),
@@ -343,8 +292,9 @@ async fn run<A: Action<Output = TaskOutput>>(
     if let (Turn::Wait(_), Some(items)) = (&ended, items) {
         bench.loops.keep(step.plan_id(), step.step_id(), items);
     }
-    if let Some(event) = asks.publish.clone() {
-        bench.emit(event).await.map_err(|error| ActionError::new("publish", error))?;
+    let emitted = asks.publish.take();
+    if let Some(event) = &emitted {
+        bench.emit(event.clone()).await.map_err(|error| ActionError::new("publish", error))?;
     }
     match ended {
         Turn::Done(outcome) => {
@@ -354,7 +304,10 @@ async fn run<A: Action<Output = TaskOutput>>(
                 started.await.map_err(|error| ActionError::new("flow", error))?;
             }
             if let Some(task) = task {
-                let kept = step.output.outcome.take().unwrap_or(outcome);
+                let mut kept = step.output.outcome.take().unwrap_or(outcome);
+                // Without filters the event is the output.
+                let is_output = |event: &CloudEvent| event.to_value() == kept.output;
+                kept.emitted = emitted.filter(|event| !is_output(event)).map(Box::new);
                 step.output.outcome = Some(bounded(kept, task));
             }
             Ok(Next::Done)
@@ -413,11 +366,11 @@ fn wait<A: Action<Output = TaskOutput>>(
     asks: Asks,
 ) -> Result<(), ActionError> {
     for part in asks.parts {
-        if part.is_effect {
-            step.ask::<FlowEffect>(part.tag, &part.input)?;
-        } else {
-            step.ask::<FlowTask>(part.tag, &part.input)?;
-        }
+        match part.effect {
+            Some(Effect::Request) => step.ask::<FlowRequest>(part.tag, &part.input)?,
+            Some(Effect::Command) => step.ask::<FlowCommand>(part.tag, &part.input)?,
+            None => step.ask::<FlowTask>(part.tag, &part.input)?,
+        };
     }
     asks.drops.iter().for_each(|part| step.drop_part(*part));
     for (delay, notice) in &asks.notices {

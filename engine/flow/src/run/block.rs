@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{json, Map, Value};
 
 use super::machine::{Machine, Turn};
-use super::state::{Notice, Outcome, Phase};
+use super::state::{Cursor, Notice, Outcome, Phase};
 use crate::fault::Fault;
 use crate::limits::FLOW_TASKS_PER_RUN;
 use crate::model::{Backoff, Directive, Kind, Retry, TaskId, Try};
@@ -176,11 +176,35 @@ impl Machine<'_> {
     /// of its plan now and then, so that the plan stays small.
     fn jump_to(&mut self, index: usize) -> Result<Turn, Fault> {
         let goes_back = index <= self.cursor.index;
-        if self.env.task.is_none() && goes_back && self.cursor.part >= FLOW_TASKS_PER_RUN {
+        let may_leave = !self.is_kept && !self.keeps_parts();
+        if goes_back && may_leave && self.cursor.part >= FLOW_TASKS_PER_RUN {
             (self.cursor.index, self.cursor.part) = (index, 0);
-            return Ok(Turn::NextRun);
+            return Ok(self.next_run(Vec::new()));
         }
         self.go_to(index)
+    }
+
+    /// Ends this run of the plan: the next one goes on here, and at these places inside. A task hands
+    /// its place on to the task around it, and that of the flow itself ends the run.
+    pub(super) fn next_run(&mut self, within: Vec<Cursor>) -> Turn {
+        if self.env.task.is_none() {
+            self.cursor.within = within;
+            return Turn::NextRun;
+        }
+        let goes_on = std::iter::once(self.cursor.clone()).chain(within).collect();
+        Turn::Done(Outcome { goes_on, ..Outcome::default() })
+    }
+
+    /// Whether the task has parts beside one another, waits for events, or has a limit for its
+    /// attempt: its parts go on in the run of the plan in which they began.
+    pub(super) fn keeps_parts(&self) -> bool {
+        match self.env.task.map(|task| &task.kind) {
+            Some(Kind::Fork { .. } | Kind::Listen(_)) => true,
+            Some(Kind::Try(it)) => {
+                it.retry.as_ref().is_some_and(|retry| retry.attempt_limit.is_some())
+            }
+            _ => self.is_extended,
+        }
     }
 
     /// Whether none of its parts is under way, although it is not over: a `try` pauses before its
@@ -194,6 +218,8 @@ impl Machine<'_> {
     pub(super) fn goes_on(&self) -> bool {
         let has_parts = |kind: &Kind| match kind {
             Kind::Do(_) | Kind::For(_) | Kind::Try(_) => true,
+            // Only of a retry: else its first event has begun a part.
+            Kind::Listen(_) => self.is_busy_with_event(),
             kind => matches!(kind, Kind::Fork { .. } | Kind::Function { .. }),
         };
         self.cursor.part == 0 && self.env.task.is_none_or(|task| has_parts(&task.kind))

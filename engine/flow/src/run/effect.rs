@@ -3,12 +3,11 @@
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use base64::Engine;
 use serde_json::{Map, Value};
-use turnwheel_engine::action::StepContext;
+use turnwheel_engine::action::{Action, StepContext};
 
-use super::action::FlowEffect;
 use super::env::{Around, Env};
-use super::state::Outcome;
-use super::{container, http, openapi, process};
+use super::state::{Outcome, TaskInput, TaskOutput};
+use super::{container, http, mcp, openapi, process};
 use crate::bench::Bench;
 use crate::fault::Fault;
 use crate::io::{Io, IoCall, IoError, IoErrorKind};
@@ -29,22 +28,29 @@ pub(super) struct Effect<'a, 'e> {
     pub(super) call: IoCall<'a>,
     /// Texts that must not be seen.
     pub(super) hidden: Vec<String>,
+    /// Takes a sign of life, with what is to be seen of it.
+    pub(super) beat: &'a (dyn Fn(&str) + Sync),
 }
 
-pub(super) fn run(
+pub(super) fn run<A: Action<Input = TaskInput, Output = TaskOutput>>(
     bench: &Bench,
-    step: &StepContext<FlowEffect>,
+    step: &StepContext<A>,
     flow: &Definition,
     task: &Task,
     around: &Around,
 ) -> Outcome {
     let key = step.idempotency_key();
     let is_cancelled = || step.is_cancelled();
-    let trace = step.trace().map(ToString::to_string);
+    let trace = step.trace();
+    let state = trace.as_ref().and_then(|trace| trace.state()).map(str::to_owned);
+    let trace = trace.map(|trace| trace.to_string());
     let mut call = IoCall::new(&key, &is_cancelled);
     call.trace = trace.as_deref();
+    call.trace_state = state.as_deref();
     let env = Env::of_task(flow, task, around, &step.input);
-    let mut effect = Effect { io: &*bench.io, env, call, hidden: Vec::new() };
+    // A text can always be written as JSON.
+    let beat = |lines: &str| drop(step.heartbeat(lines));
+    let mut effect = Effect { io: &*bench.io, env, call, hidden: Vec::new(), beat: &beat };
     match effect.run(task) {
         Ok(mut outcome) => {
             effect.mask_in(&mut outcome.output);
@@ -78,6 +84,7 @@ impl Effect<'_, '_> {
             Kind::OpenApi(it) => openapi::call(self, it)?,
             Kind::Process(it) => process::run(self, it)?,
             Kind::Container(it) => container::run(self, &task.name, it)?,
+            Kind::Mcp(it) => mcp::call(self, it)?,
             _ => return Err(Fault::runtime("it does nothing outside")),
         };
         self.env.secrets = None;

@@ -100,16 +100,27 @@ pub(super) fn send(
     let response = effect.io.http(&request, &effect.call).map_err(fault_of)?;
     let limit = if redirects { 399 } else { 299 };
     if !(200..=limit).contains(&response.status) {
-        let said = String::from_utf8_lossy(&response.body);
-        let said: String = said.chars().take(500).collect();
-        let detail = format!("{} {shown} answered {}: {said}", request.method, response.status);
-        return Err(Fault::communication(response.status, detail));
+        return Err(status_fault(effect, &request, &response));
     }
     match output {
         HttpOutput::Raw => Ok(Value::String(STANDARD.encode(&response.body))),
         HttpOutput::Content => content(response.header("content-type"), &response.body),
         HttpOutput::Response => answer(effect, &request, &response, shown),
     }
+}
+
+/// A status that means failure, as a fault.
+pub(super) fn status_fault(
+    effect: &Effect<'_, '_>,
+    request: &HttpRequest,
+    response: &HttpResponse,
+) -> Fault {
+    let mut shown = request.uri.clone();
+    effect.mask(&mut shown);
+    let said = String::from_utf8_lossy(&response.body);
+    let said: String = said.chars().take(500).collect();
+    let detail = format!("{} {shown} answered {}: {said}", request.method, response.status);
+    Fault::communication(response.status, detail)
 }
 
 /// The full answer, as the DSL describes it. Secrets are masked.

@@ -11,7 +11,7 @@ use super::unclear::Unclear;
 use super::worker;
 use crate::event::CloudEvent;
 use crate::fault::Fault;
-use crate::model::{Block, Directive, Kind, Span, Task, TaskId};
+use crate::model::{Block, Directive, Effect, Kind, Span, Task, TaskId};
 use crate::scope::Stage;
 use crate::Definition;
 
@@ -35,7 +35,8 @@ pub(crate) enum Told {
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) tag: u32,
-    pub(crate) is_effect: bool,
+    /// Effect outside of the engine, if there is one.
+    pub(crate) effect: Option<Effect>,
     pub(crate) input: TaskInput,
 }
 
@@ -58,6 +59,7 @@ pub(crate) struct Asks {
 
 /// End of a turn.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is taken apart where it was made")]
 pub(crate) enum Turn {
     Done(Outcome),
     /// Awaited event, for people.
@@ -76,6 +78,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) asks: Asks,
     /// Depth of the task among nested tasks.
     depth: u32,
+    /// Whether a task around it cannot go on in another run.
+    pub(super) is_kept: bool,
     /// Whether the next part begins another attempt.
     is_retry: bool,
     /// Where the next part goes on, and the parts of it.
@@ -101,13 +105,13 @@ pub(crate) fn turn(
     let cursor = state.cursor.take().unwrap_or_default();
     let main = task.is_none().then_some(&flow.main);
     let is_extended = input.is_extended;
-    let (asks, depth) = (Asks::default(), input.depth);
+    let (asks, depth, is_kept) = (Asks::default(), input.depth, input.is_kept);
     // The first is its own place.
     let resume = input.resume.get(1..).filter(|_| !is_new && cursor.part == 0);
     let resume = resume.unwrap_or_default().to_vec();
     let (is_retry, item) = (false, None);
     let mut machine =
-        Machine { env, is_extended, main, cursor, asks, depth, is_retry, resume, item };
+        Machine { env, is_extended, main, cursor, asks, depth, is_kept, is_retry, resume, item };
     if !is_new {
         machine.env.began = turnwheel_engine::Time(machine.cursor.began);
     }
@@ -115,7 +119,12 @@ pub(crate) fn turn(
     let turn = turn
         .unwrap_or_else(|fault| Turn::Done(Outcome::fault(fault.from_task(machine.env.pointer()))));
     match &turn {
-        Turn::Done(outcome) => state.outcome = Some(outcome.clone()),
+        Turn::Done(outcome) => {
+            state.outcome = Some(outcome.clone());
+            // A retry goes on with the events that came before the fault.
+            let has_failed = outcome.fault.is_some() && task.is_some();
+            state.cursor = Some(machine.cursor).filter(|it| has_failed && it.listening.is_some());
+        }
         Turn::Wait(_) | Turn::NextRun => state.cursor = Some(machine.cursor),
     }
     (turn, machine.asks)
@@ -246,6 +255,7 @@ impl Machine<'_> {
                     None => input,
                 };
                 self.cursor.part = 1;
+                self.cursor.value.clone_from(&input);
                 self.ask(*task, 0, input, Map::new())?;
                 Ok(self.wait())
             }
@@ -264,9 +274,11 @@ impl Machine<'_> {
                 self.asks.work = Some(worker::work(&self.env, it)?);
                 Ok(self.wait())
             }
-            Kind::Http(_) | Kind::OpenApi(_) | Kind::Process(_) | Kind::Container(_) => {
-                Err(Fault::runtime("an effect is run by another action"))
-            }
+            Kind::Http(_)
+            | Kind::OpenApi(_)
+            | Kind::Process(_)
+            | Kind::Container(_)
+            | Kind::Mcp(_) => Err(Fault::runtime("an effect is run by another action")),
         }
     }
 
@@ -313,7 +325,7 @@ impl Machine<'_> {
     pub(crate) fn wait(&self) -> Turn {
         let reason = match self.env.task.map(|task| &task.kind) {
             Some(Kind::Wait(_)) => "its time".to_owned(),
-            Some(Kind::Listen(_)) if !self.is_busy_with_event() => "events".to_owned(),
+            Some(Kind::Listen(listen)) if !self.is_busy_with_event() => listen.strategy.shown(),
             Some(Kind::Flow(sub)) => format!("the flow {}/{}", sub.namespace, sub.name),
             Some(Kind::Worker(_)) => "a worker".to_owned(),
             _ if self.cursor.phase == Phase::Pausing => "its next attempt".to_owned(),
@@ -352,8 +364,8 @@ impl Machine<'_> {
             return Err(Fault::runtime(problem));
         }
         let (is_retry, resume) = (self.is_retry, std::mem::take(&mut self.resume));
-        let is_effect = task.kind.is_effect() && !is_extended;
-        let namespace = if is_effect { self.env.flow.namespace.clone() } else { String::new() };
+        let effect = task.kind.effect().filter(|_| !is_extended);
+        let namespace = effect.map(|_| self.env.flow.namespace.clone()).unwrap_or_default();
         let input = TaskInput {
             at,
             raw,
@@ -364,14 +376,20 @@ impl Machine<'_> {
             is_retry,
             namespace,
             depth,
+            is_kept: self.is_kept || self.keeps_parts(),
             resume,
         };
         if let Some(limit) =
             self.limit_of(task, &input).map_err(|it| it.from_task(&task.pointer))?
         {
-            self.asks.notices.push((limit, Notice::Late(tag)));
+            // Of a task that goes on from another run a part of the time has passed.
+            let began = input.resume.first().map_or(0, |from| from.began);
+            let began =
+                if began == 0 { self.env.around.now } else { turnwheel_engine::Time(began) };
+            let left = limit.saturating_sub(self.env.around.now.since(began));
+            self.asks.notices.push((left, Notice::Late(tag)));
         }
-        self.asks.parts.push(Asked { tag, is_effect, input });
+        self.asks.parts.push(Asked { tag, effect, input });
         Ok(())
     }
 
@@ -448,6 +466,10 @@ impl Machine<'_> {
     fn part_ended(&mut self, part: u32, outcome: Option<Outcome>) -> Result<Turn, Fault> {
         // A skipped part is treated as missing.
         let outcome = outcome.unwrap_or_else(|| Outcome::of(self.cursor.value.clone()));
+        if !outcome.goes_on.is_empty() {
+            self.cursor.part = 0;
+            return Ok(self.next_run(outcome.goes_on));
+        }
         match self.env.task.map(|task| &task.kind) {
             Some(Kind::Fork { branches, is_race }) => {
                 let (branches, is_race) = (branches.len(), *is_race);

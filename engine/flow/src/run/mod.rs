@@ -8,9 +8,9 @@
 //! | `action` | the actions of the world that call them |
 //! | `starter` | flows that begin with several events |
 //! | `sink` | events that leave the host, through an outbox of plans |
-//! | `effect`, `process`, `container` | tasks that do something outside |
+//! | `outside`, `effect`, `process`, `container` | tasks that do something outside |
 //! | `worker` | tasks that external workers do |
-//! | `http`, `uri`, `openapi`, `auth` | those of them that call a service |
+//! | `http`, `uri`, `openapi`, `mcp`, `auth` | those of them that call a service |
 
 mod action;
 mod auth;
@@ -22,8 +22,11 @@ mod extend;
 mod fork;
 mod http;
 mod listen;
+mod live;
 mod machine;
+mod mcp;
 mod openapi;
+mod outside;
 mod present;
 mod process;
 mod sink;
@@ -34,10 +37,11 @@ mod uri;
 mod worker;
 
 pub use action::FlowPlan;
-pub(crate) use action::{FlowEffect, FlowTask};
-pub(crate) use sink::{to_sinks, Delivery};
+pub(crate) use action::FlowTask;
+pub(crate) use outside::{FlowCommand, FlowRequest, REQUESTS};
+pub(crate) use sink::{to_sinks, Delivery, Ordered};
 pub(crate) use starter::{FlowStarter, STARTS};
-pub(crate) use state::{Cursor, Notice};
+pub(crate) use state::{Cursor, Listening, Notice, Phase};
 pub use state::{FlowStart, Outcome, TaskInput, TaskOutput};
 pub(crate) use worker::result as worker_result;
 pub use worker::WORKER_CALL;

@@ -3,6 +3,7 @@
 use serde_json::{json, Value};
 
 use super::effect::{fault_of, Effect};
+use super::live::Tail;
 use super::uri;
 use crate::expr::{as_text, Template};
 use crate::fault::Fault;
@@ -28,7 +29,15 @@ pub(super) fn run(effect: &mut Effect<'_, '_>, it: &Command) -> Result<Value, Fa
         effect.io.process_detached(&process, &effect.call).map_err(fault_of)?;
         return Ok(effect.env.input.clone());
     }
-    let result = effect.io.process(&process, &effect.call).map_err(fault_of)?;
+    let tail = Tail::default();
+    let wrote = |bytes: &[u8]| {
+        if let Some(mut lines) = tail.push(bytes) {
+            effect.mask(&mut lines);
+            (effect.beat)(&lines);
+        }
+    };
+    let call = effect.call.told(&wrote);
+    let result = effect.io.process(&process, &call).map_err(fault_of)?;
     output(effect, it.returns, result)
 }
 

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use turnwheel_engine::action::{Action, ActionView, Next, Run, Runs, StepContext};
 use turnwheel_engine::internal::key_of_cause;
 use turnwheel_engine::plan::Planner;
-use turnwheel_engine::{ActionError, RetryPolicy, TriggerOptions, World};
+use turnwheel_engine::{ActionError, RetryPolicy, Singleton, TriggerOptions, World};
 use turnwheel_runtime::Backoff;
 
 use crate::bench::Bench;
@@ -37,11 +37,17 @@ const LABEL_CHARS: usize = 100;
 /// The label of a delivery: the name of its sink.
 const SINK: &str = "sink";
 
-/// Delivers an event to a sink.
+/// Delivers an event to a sink: at once, or when the events before it are over.
 #[derive(Debug)]
-pub(crate) struct Delivery {
+pub(crate) struct Delivers<const IN_ORDER: bool> {
     pub(crate) bench: Arc<Bench>,
 }
+
+/// Delivers an event at once.
+pub(crate) type Delivery = Delivers<false>;
+
+/// Delivers an event when those before it are delivered, or given up.
+pub(crate) type Ordered = Delivers<true>;
 
 /// Input of a delivery.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -51,8 +57,8 @@ pub(crate) struct Outgoing {
     event: CloudEvent,
 }
 
-impl Action for Delivery {
-    const NAME: &'static str = "flow.delivery";
+impl<const IN_ORDER: bool> Action for Delivers<IN_ORDER> {
+    const NAME: &'static str = if IN_ORDER { "flow.delivery.ordered" } else { "flow.delivery" };
     type Input = Outgoing;
     type Output = ();
     type Phases = Runs;
@@ -65,6 +71,11 @@ impl Action for Delivery {
         Ok(())
     }
 
+    /// Plans that wait for the same lock get it in the order of their ids.
+    fn singleton(&self) -> Option<Singleton<Outgoing>> {
+        IN_ORDER.then(|| Singleton::keyed(|input: &Outgoing| input.sink.clone()).wait())
+    }
+
     fn retry(&self) -> RetryPolicy {
         let pauses = Backoff::exponential(FIRST_PAUSE, LAST_PAUSE).jitter_percent(25);
         RetryPolicy::attempts(ATTEMPTS).pauses(pauses)
@@ -75,7 +86,7 @@ impl Action for Delivery {
     }
 }
 
-impl Run for Delivery {
+impl<const IN_ORDER: bool> Run for Delivers<IN_ORDER> {
     fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
         let (key, cancelled) = (step.idempotency_key(), || step.is_cancelled());
         let call = IoCall::new(&key, &cancelled).limit(Some(WITHIN));
@@ -104,8 +115,12 @@ pub(crate) async fn to_sinks(
         // Ids and sources have no limit, keys have one.
         let key = format!("sink:{sink}:{:x}", Sha256::digest(event.key()));
         let options = key_of_cause(TriggerOptions::new(), key).by("flows").label(SINK, &sink);
+        let is_ordered = bench.io.is_ordered(&sink);
         let outgoing = Outgoing { sink, event: event.clone() };
-        world.trigger_with::<Delivery>(options, outgoing).await?;
+        let _plan = match is_ordered {
+            true => world.trigger_with::<Ordered>(options, outgoing).await?,
+            false => world.trigger_with::<Delivery>(options, outgoing).await?,
+        };
     }
     Ok(())
 }

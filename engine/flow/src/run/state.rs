@@ -63,6 +63,10 @@ pub struct TaskInput {
     /// Its depth among nested tasks.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) depth: u32,
+    /// Whether a task around it has parts beside it or a limit for this attempt, and so cannot go on
+    /// in another run of the plan.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_kept: bool,
     /// Of a retry: where it goes on, and where tasks inside of it do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) resume: Vec<Cursor>,
@@ -117,6 +121,12 @@ pub struct Outcome {
     /// Correlation values of the events that it has got.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub(crate) keys: Map<String, Value>,
+    /// The event that it has emitted, if its output is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) emitted: Option<Box<CloudEvent>>,
+    /// It is not over: where the next run of the plan goes on, and where tasks inside of it do.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) goes_on: Vec<Cursor>,
 }
 
 fn is_continue(then: &Directive) -> bool {
@@ -191,6 +201,9 @@ pub(crate) struct Cursor {
     /// Events of a listening task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) listening: Option<Listening>,
+    /// The places of nested tasks, at the end of a run of the plan.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) within: Vec<Cursor>,
 }
 
 fn is_zero(number: &u32) -> bool {

@@ -1,11 +1,15 @@
 //! The part of JSON Schema that flows use. Unknown parts are refused when a schema is read.
 
+mod equal;
 mod keywords;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 
+use regex_lite::Regex;
 use serde_json::{Map, Value};
 
+use equal::{is_equal, repeats};
 use keywords::check;
 
 /// Maximum depth of schemas that are entered for a value and for its parts.
@@ -31,11 +35,16 @@ impl Schema {
         Ok(Self(schema.clone()))
     }
 
+    /// As it was written.
+    pub(crate) fn document(&self) -> &Value {
+        &self.0
+    }
+
     /// The first error of a value, with its place as a JSON pointer.
     pub(crate) fn validate(&self, value: &Value) -> Result<(), String> {
         let checks = CHECKS_PER_PART.saturating_mul(parts(value)).min(CHECKS_MAX);
-        let validation =
-            Validation { root: &self.0, checks: Cell::new(checks), stop: Cell::new("") };
+        let (checks, stop) = (Cell::new(checks), Cell::new(""));
+        let validation = Validation { root: &self.0, checks, stop, patterns: RefCell::default() };
         let outcome = validation.valid(&self.0, value, "", 0);
         // A stopped check is an error, whatever an alternative or a «not» has made of it.
         match validation.stop.get() {
@@ -61,6 +70,8 @@ struct Validation<'s> {
     checks: Cell<u64>,
     /// Why it was stopped; empty as long as it was not.
     stop: Cell<&'static str>,
+    /// Patterns that were compiled; nothing for those that are none.
+    patterns: RefCell<HashMap<String, Option<Regex>>>,
 }
 
 impl Validation<'_> {
@@ -95,13 +106,23 @@ impl Validation<'_> {
                 resolve(self.root, target).ok_or_else(|| format!("{here}: no {target}"))?;
             self.valid(target, value, at, depth + 1)?;
         }
-        own(schema, value).map_err(|problem| format!("{here}: {problem}"))?;
+        let matches = |pattern: &str, text: &str| self.matches(pattern, text);
+        own(schema, value, &matches).map_err(|problem| format!("{here}: {problem}"))?;
         match value {
             Value::Object(fields) => self.fields(schema, fields, at, depth)?,
             Value::Array(elements) => self.elements(schema, elements, at, depth)?,
             _ => {}
         }
         self.combined(schema, value, at, depth)
+    }
+
+    fn matches(&self, pattern: &str, text: &str) -> bool {
+        let mut patterns = self.patterns.borrow_mut();
+        let known = match patterns.get(pattern) {
+            Some(known) => known,
+            None => patterns.entry(pattern.to_owned()).or_insert(Regex::new(pattern).ok()),
+        };
+        known.as_ref().is_some_and(|pattern| pattern.is_match(text))
     }
 
     fn fields(
@@ -124,7 +145,7 @@ impl Validation<'_> {
                 self.valid(schema, value, &place, depth + 1)?;
             }
             for (pattern, schema) in patterns.into_iter().flatten() {
-                if matches(pattern, name) {
+                if self.matches(pattern, name) {
                     is_known = true;
                     self.valid(schema, value, &place, depth + 1)?;
                 }
@@ -197,12 +218,12 @@ fn resolve<'a>(root: &'a Value, target: &str) -> Option<&'a Value> {
     root.pointer(pointer)
 }
 
-fn matches(pattern: &str, text: &str) -> bool {
-    regex_lite::Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(text))
-}
-
 /// The keywords of a schema about a value itself.
-fn own(schema: &Map<String, Value>, value: &Value) -> Result<(), String> {
+fn own(
+    schema: &Map<String, Value>,
+    value: &Value,
+    matches: &dyn Fn(&str, &str) -> bool,
+) -> Result<(), String> {
     if let Some(wanted) = schema.get("type") {
         let is_of = |name: &Value| name.as_str().is_some_and(|name| is_a(value, name));
         let fits = match wanted {
@@ -245,11 +266,7 @@ fn own(schema: &Map<String, Value>, value: &Value) -> Result<(), String> {
         Value::Array(elements) => {
             size(elements.len(), "minItems", "maxItems", "elements")?;
             let is_set = schema.get("uniqueItems") == Some(&Value::Bool(true));
-            let repeats = || {
-                (1..elements.len())
-                    .any(|i| elements[..i].iter().any(|it| is_equal(it, &elements[i])))
-            };
-            if is_set && repeats() {
+            if is_set && repeats(elements) {
                 return Err("an element is there twice".to_owned());
             }
             Ok(())
@@ -290,23 +307,6 @@ fn is_multiple(number: f64, step: f64) -> bool {
     }
     let quotient = number / step;
     (quotient - quotient.round()).abs() <= (quotient.abs() * 4.0 * f64::EPSILON).max(1e-9)
-}
-
-/// Whether two values are equal by JSON Schema: 1 is 1.0.
-fn is_equal(one: &Value, other: &Value) -> bool {
-    match (one, other) {
-        (Value::Number(a), Value::Number(b)) => {
-            a == b || (a.is_f64() != b.is_f64() && a.as_f64() == b.as_f64())
-        }
-        (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_equal(a, b))
-        }
-        (Value::Object(a), Value::Object(b)) => {
-            let is_in = |(name, a): (&String, &Value)| b.get(name).is_some_and(|b| is_equal(a, b));
-            a.len() == b.len() && a.iter().all(is_in)
-        }
-        _ => one == other,
-    }
 }
 
 fn type_of(value: &Value) -> &'static str {
@@ -400,6 +400,21 @@ mod tests {
         assert!(is_valid(json!({ "const": 1 }), json!(1.0)));
         assert!(is_valid(json!({ "enum": [{ "a": [2.0] }] }), json!({ "a": [2] })));
         assert!(!is_valid(json!({ "uniqueItems": true }), json!([1, 1.0])));
+        for (elements, are_unique) in [
+            (json!([0, -0.0]), false),
+            (json!([{ "a": 1, "b": [2] }, { "b": [2.0], "a": 1 }]), false),
+            (json!([{ "a": 1 }, { "a": 2 }, { "b": 1 }, 1, "1", [1], [[1]], true, null]), true),
+            (json!([9_007_199_254_740_993_i64, 9_007_199_254_740_992_i64]), true),
+        ] {
+            assert_eq!(
+                is_valid(json!({ "uniqueItems": true }), elements.clone()),
+                are_unique,
+                "{elements}"
+            );
+        }
+        // Each with each other one would take minutes.
+        let many: Value = (0..200_000).map(|n| json!({ "n": n })).collect();
+        assert!(is_valid(json!({ "uniqueItems": true }), many));
         assert!(!is_valid(json!({ "const": 1 }), json!("1")));
     }
 

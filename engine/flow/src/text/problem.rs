@@ -82,12 +82,14 @@ impl fmt::Display for Problems {
 pub(crate) struct Collector<'a> {
     text: &'a str,
     path: &'a str,
+    /// The begin of the messages: the resource that is read.
+    within: Option<String>,
     all: Vec<Problem>,
 }
 
 impl<'a> Collector<'a> {
     pub(crate) fn new(text: &'a str, path: &'a str) -> Self {
-        Self { text, path, all: Vec::new() }
+        Self { text, path, within: None, all: Vec::new() }
     }
 
     pub(crate) fn add(
@@ -96,7 +98,8 @@ impl<'a> Collector<'a> {
         message: impl fmt::Display,
         suggestion: Option<String>,
     ) {
-        let message = shortened(message.to_string());
+        let within = self.within.as_deref().unwrap_or_default();
+        let message = shortened(format!("{within}{message}"));
         // A problem repeated by an alias is reported once.
         let is_same = |known: &Problem| {
             (known.line, known.column, &known.message) == (at.line, at.column, &message)
@@ -106,6 +109,11 @@ impl<'a> Collector<'a> {
         }
         let problem = self.problem(at, message, suggestion);
         self.all.push(problem);
+    }
+
+    /// Sets the begin of the messages from now on; the one before.
+    pub(crate) fn within(&mut self, begin: Option<String>) -> Option<String> {
+        std::mem::replace(&mut self.within, begin)
     }
 
     /// Whether more problems are not kept: looking for them is of no use.

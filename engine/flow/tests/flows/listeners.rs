@@ -59,67 +59,71 @@ do:
 
 #[test]
 fn flow_hears_events_after_a_start_of_which_any_read_has_failed() {
-    let flow = load("do: [ { go: { listen: { to: { one: { with: { type: go } } } } } } ]");
     let mut refused = 0;
     for read in 1.. {
-        let stage = Stage::new(FakeIo::new());
-        stage.start(&flow, json!({}));
+        let stage = listening();
         stage.pass(1);
-        let (store, wall) = (FaultStore::new(stage.store.clone()), stage.sim.wall());
-        drop(stage);
-        store.fail_read_at(read, StoreError::Failed("the disk was away".to_owned()));
-        let sim = Sim::builder().seed(6).wall(wall + Duration::from_secs(60)).build();
-        let open = || {
-            let builder = World::builder().flows(FakeIo::new()).seed(1);
-            let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
-            sim.block_on(builder.open(store.clone())).expect("it ends")
+        let fault = |store: &FaultStore| {
+            store.fail_read_at(read, StoreError::Failed("the disk was away".to_owned()));
         };
-        let world = open().unwrap_or_else(|_| {
-            refused += 1;
-            open().expect("the store is well again")
-        });
+        let (delivered, again, store) = told_after_fault(stage, fault);
         if store.reads() < read {
             break;
         }
-        let flows = Flows::new(&world).expect("it has flows");
-        let told = sim.block_on(flows.publish(event("1", "go", json!({}))));
-        let told = told.expect("it ends").expect("it is told");
-        assert_eq!(told.delivered, 1, "after read {read}");
+        assert_eq!(delivered, 1, "after read {read}");
+        refused += again;
     }
     assert!(refused > 1, "{refused} starts were refused");
 }
 
 #[test]
 fn flow_hears_events_after_a_start_of_which_any_commit_has_failed() {
-    let flow = load("do: [ { go: { listen: { to: { one: { with: { type: go } } } } } } ]");
     let mut refused = 0;
     for commit in 1.. {
-        // Its row is not written when the process ends.
-        let stage = Stage::new(FakeIo::new());
-        stage.start(&flow, json!({}));
+        // The row of the plan is not written when the process ends.
+        let stage = listening();
         stage.sim.run_until_idle();
-        let (store, wall) = (FaultStore::new(stage.store.clone()), stage.sim.wall());
-        drop(stage);
-        store.fail_at(commit, StoreError::Full("no room".to_owned()));
-        let sim = Sim::builder().seed(6).wall(wall + Duration::from_secs(60)).build();
-        let open = || {
-            let builder = World::builder().flows(FakeIo::new()).seed(1);
-            let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
-            sim.block_on(builder.open(store.clone())).expect("it ends")
-        };
-        let world = open().unwrap_or_else(|_| {
-            refused += 1;
-            open().expect("the store is well again")
-        });
+        let fault =
+            |store: &FaultStore| store.fail_at(commit, StoreError::Full("no room".to_owned()));
+        let (delivered, again, store) = told_after_fault(stage, fault);
         if store.commits() < commit {
             break;
         }
-        let flows = Flows::new(&world).expect("it has flows");
-        let told = sim.block_on(flows.publish(event("1", "go", json!({}))));
-        let told = told.expect("it ends").expect("it is told");
-        assert_eq!(told.delivered, 1, "after commit {commit}");
+        assert_eq!(delivered, 1, "after commit {commit}");
+        refused += again;
     }
     assert!(refused > 0, "no start was refused");
+}
+
+/// A stage with one plan that waits for the event `go`.
+fn listening() -> Stage {
+    let flow = load("do: [ { go: { listen: { to: { one: { with: { type: go } } } } } } ]");
+    let stage = Stage::new(FakeIo::new());
+    stage.start(&flow, json!({}));
+    stage
+}
+
+/// Ends `stage`, opens a world on its store with a fault, a second time if the first is refused,
+/// and publishes the event: plans it was delivered to, refused starts, the store.
+fn told_after_fault(stage: Stage, fault: impl FnOnce(&FaultStore)) -> (usize, usize, FaultStore) {
+    let (store, wall) = (FaultStore::new(stage.store.clone()), stage.sim.wall());
+    drop(stage);
+    fault(&store);
+    let sim = Sim::builder().seed(6).wall(wall + Duration::from_secs(60)).build();
+    let open = || {
+        let builder = World::builder().flows(FakeIo::new()).seed(1);
+        let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
+        sim.block_on(builder.open(store.clone())).expect("it ends")
+    };
+    let mut refused = 0;
+    let world = open().unwrap_or_else(|_| {
+        refused = 1;
+        open().expect("the store is well again")
+    });
+    let flows = Flows::new(&world).expect("it has flows");
+    let told = sim.block_on(flows.publish(event("1", "go", json!({}))));
+    let told = told.expect("it ends").expect("it is told");
+    (told.delivered, refused, store)
 }
 
 /// Changes one bit in all that the store has of a plan.

@@ -90,3 +90,72 @@ fn limit_of_a_flow_that_jumps_back_for_ever_counts_from_its_first_task() {
     let fault = stage.result(&plan).expect_err("it takes too long");
     assert!(fault.to_string().contains("too long"), "{fault}");
 }
+
+/// The same inside of a function, a loop and a `try`, whose variables, data and context stay.
+const FOR_EVER_INSIDE: &str = "
+use:
+  functions:
+    work:
+      do:
+        - rounds:
+            for: { in: '[10, 20]' }
+            do:
+              - tries:
+                  try:
+                    - count:
+                        set: { n: '${ .n + 1 }', sum: '${ (.sum // 0) + $item }' }
+                        export: { as: '{ seen: (($context.seen // 0) + 1) }' }
+                    - rest: { wait: PT1S }
+                    - again:
+                        switch: [ { more: { when: '.n % $workflow.input.until != 0', then: count } } ]
+                  catch: { errors: { with: { status: 404 } } }
+do:
+  - before: { set: { n: 0 } }
+  - work: { call: work, with: { n: '${ .n }' }, timeout: { after: PT11M } }
+  - last: { set: { n: '${ .n }', sum: '${ .sum }', seen: '${ $context.seen }' } }
+";
+
+#[test]
+fn jump_back_inside_of_tasks_has_the_steps_of_its_last_rounds_only() {
+    let stage = Stage::new(FakeIo::new());
+    let plan = stage.start(&load(FOR_EVER_INSIDE), json!({ "until": 300 }));
+    stage.pass(620);
+    let ended = stage.result(&plan).expect("it ends well");
+    assert_eq!(ended, json!({ "n": 600, "sum": 300 * 30, "seen": 600 }));
+    let view = stage.view(&plan);
+    assert!(view.run_number > 1, "run {}", view.run_number);
+    assert!(view.steps.len() < 700, "{} steps", view.steps.len());
+}
+
+#[test]
+fn limit_of_a_task_that_jumps_back_inside_counts_from_its_begin() {
+    let stage = Stage::new(FakeIo::new());
+    let plan = stage.start(&load(FOR_EVER_INSIDE), json!({ "until": 10_000 }));
+    stage.pass(650);
+    assert_eq!(stage.view(&plan).state.name(), "running");
+    stage.pass(15);
+    let fault = stage.result(&plan).expect_err("it takes too long");
+    assert!(fault.to_string().contains("too long"), "{fault}");
+}
+
+#[test]
+fn branches_that_jump_back_stay_in_their_run() {
+    let stage = Stage::new(FakeIo::new());
+    let flow = load(
+        "
+do:
+  - both:
+      fork:
+        branches:
+          - counts:
+              do:
+                - count: { set: { n: '${ .n + 1 }' } }
+                - again: { switch: [ { more: { when: .n < 300, then: count } } ] }
+          - waits: { wait: PT1M }
+",
+    );
+    let plan = stage.start(&flow, json!({ "n": 0 }));
+    let ended = stage.result(&plan).expect("it ends well");
+    assert_eq!(ended, json!([{ "n": 300 }, { "n": 0 }]));
+    assert_eq!(stage.view(&plan).run_number, 1);
+}

@@ -6,20 +6,25 @@
 mod common;
 
 mod calls;
+mod cases;
 mod ends;
 mod events;
 mod expressions;
 mod flow_common;
+mod hundred;
 mod life;
 mod listeners;
 mod loops;
 mod malformed;
+mod mcp;
 mod namespaces;
 mod problems;
+mod resources;
 mod retries;
 mod services;
 mod sinks;
 mod sizes;
+mod stand_ins;
 mod starts;
 mod tasks;
 mod time;

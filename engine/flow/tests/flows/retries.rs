@@ -8,7 +8,7 @@ use turnwheel_engine::{PlanView, TriggerOptions, World};
 use turnwheel_flow::{self as flow, Asked, FakeIo, Flow, FlowError, Flows, ProcessResult};
 use turnwheel_runtime::completion::block_on;
 
-use crate::flow_common::{add, define, load, trace, world};
+use crate::flow_common::{add, define, load, trace, world, Stage};
 
 const THREE: &str = "
 timeout: { after: PT1H }
@@ -244,6 +244,74 @@ do:
         trace(&again).iter().filter_map(|at| at.rsplit('/').next().map(str::to_owned)).collect();
     assert_eq!(places, ["both", "long", "work", "work", "second", "after"]);
     end(world);
+}
+
+#[test]
+fn retry_goes_on_in_the_handler_that_failed_and_knows_its_error() {
+    let (world, flows) = world(failing(1));
+    let handled = load(
+        "
+do:
+  - outer:
+      try:
+        - breaks: { raise: { error: { type: https://e.org/x, status: 409, title: Taken } } }
+      catch:
+        as: why
+        do:
+          - first: { run: { shell: { command: first } }, output: { as: '{ n: 1 }' } }
+          - second:
+              run: { shell: { command: second } }
+              output: { as: '{ n: ($input.n + 1), title: $why.title, status: $why.status }' }
+  - last: { set: { n: '${ .n }', title: '${ .title }', status: '${ .status }' } }
+",
+    );
+    let failed = run(&flows, &handled, json!({}));
+    flow::result(&failed).expect_err("the handler failed");
+    let again = retried(&flows, &failed, None, None).expect("it is retried");
+    let output = flow::result(&again).expect("it ends well");
+    assert_eq!(output, json!({ "n": 2, "title": "Taken", "status": 409 }));
+    assert_eq!(trace(&again), ["/do/0/outer", "/do/0/outer/catch/do/1/second", "/do/1/last"]);
+    end(world);
+}
+
+#[test]
+fn retry_goes_on_with_the_event_that_failed_and_those_before_and_after_it() {
+    let stage = Stage::new(failing(1));
+    let heard = load(
+        "
+do:
+  - hear:
+      listen:
+        to: { any: [ { with: { type: org.example.n } } ], until: 'length >= 3' }
+      foreach:
+        item: event
+        do:
+          - first: { set: { n: '${ $event.n }' } }
+          - maybe:
+              if: .n == 2
+              run: { shell: { command: second } }
+              output: { as: '${ $input }' }
+",
+    );
+    let plan = stage.start(&heard, json!({}));
+    stage.sim.run_until_idle();
+    let event = |n: u32| {
+        flow::CloudEvent::new(n.to_string(), "/test", "org.example.n").data(json!({ "n": n }))
+    };
+    stage.publish(event(1));
+    stage.publish(event(2));
+    flow::result(&stage.view(&plan)).expect_err("the second event failed");
+    let failed = stage.view(&plan);
+    let retry = stage.flows.retry(&failed, None, None, TriggerOptions::new());
+    let named = stage.sim.block_on(retry).expect("it ends").expect("it is retried");
+    let again = stage.sim.block_on(named.triggering).expect("it ends").expect("it starts");
+    stage.sim.run_until_idle();
+    stage.publish(event(3));
+    let output = stage.result(&again).expect("it ends well");
+    assert_eq!(output, json!([{ "n": 1 }, { "n": 2 }, { "n": 3 }]));
+    let all = trace(&stage.view(&again));
+    let places: Vec<_> = all.iter().filter_map(|at| at.rsplit('/').next()).collect();
+    assert_eq!(places, ["hear", "maybe", "first", "maybe"]);
 }
 
 #[test]

@@ -73,6 +73,42 @@ fn an_event_with_a_long_type_and_a_long_source_is_delivered() {
 }
 
 #[test]
+fn events_for_an_ordered_sink_wait_for_those_before_them() {
+    let text = "
+do:
+  - one: { emit: { event: { with: { source: /shop, type: org.example.one } } } }
+  - two: { emit: { event: { with: { source: /shop, type: org.example.two } } } }
+  - three: { emit: { event: { with: { source: /shop, type: org.example.three } } } }
+";
+    let kinds = |io: &FakeIo| -> Vec<String> {
+        let kind = |(event, _): (Value, String)| event["type"].as_str().map(str::to_owned);
+        deliveries(io).into_iter().filter_map(kind).collect()
+    };
+    let io = refusing(2, 503).ordered();
+    let stage = Stage::new(io.clone());
+    let plan = stage.start(&load(text), json!({}));
+    stage.result(&plan).expect("the flow does not wait for the sink");
+    let stage = stage.crash(Duration::from_secs(1));
+    for _ in 0..60 {
+        stage.pass(1);
+    }
+    let told: Vec<String> = kinds(&io);
+    let (refused, taken) = told.split_at(told.len() - 3);
+    assert!(refused.len() >= 2 && refused.iter().all(|kind| kind == "org.example.one"), "{told:?}");
+    assert_eq!(taken, ["org.example.one", "org.example.two", "org.example.three"]);
+
+    // An event that its sink will never take makes way.
+    let io = refusing(1, 410).ordered();
+    let stage = Stage::new(io.clone());
+    let plan = stage.start(&load(text), json!({}));
+    stage.result(&plan).expect("it ends well");
+    for _ in 0..20 {
+        stage.pass(1);
+    }
+    assert_eq!(kinds(&io).len(), 3);
+}
+
+#[test]
 fn a_delivery_goes_on_after_a_crash() {
     let io = refusing(1, 500);
     let stage = Stage::new(io.clone());

@@ -47,7 +47,10 @@ do:
       timeout: { after: { hours: 24 } }
 ";
     let (waiting, text) = waits(listens);
-    assert_eq!((waiting, text.as_str()), (Waiting::Event, "/do/0/approval waits for events"));
+    assert_eq!(
+        (waiting, text.as_str()),
+        (Waiting::Event, "/do/0/approval waits for the event org.example.approved")
+    );
     let (waiting, text) = waits("\ndo:\n  - rest: { wait: { hours: 1 } }\n");
     assert_eq!((waiting, text.as_str()), (Waiting::Timer, "/do/0/rest waits for its time"));
     let tries = "
@@ -369,4 +372,24 @@ fn a_flow_goes_on_wherever_the_process_ends() {
     let report = CrashPoints::new().seeds([1]).points(60).run(|| Mixed);
     eprintln!("{report}");
     report.assert_clean();
+}
+
+#[test]
+fn fault_that_a_task_has_caught_is_not_why_its_flow_has_failed() {
+    let stage = Stage::new(FakeIo::new());
+    let flow = load(
+        "
+do:
+  - safe:
+      try: [ { first: { raise: { error: { type: 'https://a.example/one', status: 400, title: one } } } } ]
+      catch: {}
+  - last: { raise: { error: { type: 'https://a.example/two', status: 400, title: two } } }
+",
+    );
+    let plan = stage.start(&flow, json!({}));
+    assert!(stage.result(&plan).is_err());
+    stage.pass(5);
+    let filter = turnwheel_engine::store::Filter { limit: 10, ..Default::default() };
+    let rows = stage.sim.block_on(stage.world.list(filter)).expect("it ends").expect("read");
+    assert!(rows[0].waits_for.starts_with("last failed: two"), "{}", rows[0].waits_for);
 }

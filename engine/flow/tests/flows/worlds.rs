@@ -27,7 +27,7 @@ fn listening(stage: &Stage, flows: &Flows, count: usize) -> Vec<PlanHandle> {
         .map(|_| stage.passing(flows.start(&flow, json!({}))).expect("it starts"))
         .collect();
     for plan in &plans {
-        assert!(stage.view(plan).waits_for().contains("events"));
+        assert!(stage.view(plan).waits_for().contains("the event a.b"));
     }
     plans
 }
