@@ -16,6 +16,7 @@ use crate::registry::Executors;
 /// Kinds of errors of a run.
 const FAILED: &str = "failed";
 const CANCELLED: &str = "cancelled";
+const MOVED: &str = "moved";
 
 /// The queue of runs.
 const QUEUE: &str = "jobs";
@@ -34,6 +35,9 @@ pub(crate) struct Kept {
     /// Problems of processors.
     #[serde(default)]
     pub(crate) note: String,
+    /// The node that has run it.
+    #[serde(default)]
+    pub(crate) node: Option<String>,
 }
 
 /// The action of a run.
@@ -97,6 +101,16 @@ impl Action for RunJob {
 impl Run for RunJob {
     fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
         let is_again = step.output.started_at.is_some();
+        let here = self.executors.here();
+        if let Some(here) = here.filter(|here| here.name != step.input.node && !is_again) {
+            // Its node has gone before it began, and its plan is here now.
+            if let Err(problem) = here.matches(&step.input.targets) {
+                let problem =
+                    format!("{} has gone before it began, and {problem}", step.input.node);
+                return Err(ActionError::new(MOVED, problem).and_final());
+            }
+        }
+        step.output.node = here.map(|here| here.name.clone());
         let now = step.now();
         step.output.started_at.get_or_insert(now);
         let is_ending = matches!(step.cause(), Cause::Cancel { .. });
@@ -194,16 +208,18 @@ fn keep_end(done: &mut Done, max: u64) {
 pub(crate) fn ended(view: &PlanView) -> Ended {
     let kept = view.output::<RunJob>().unwrap_or_default();
     let result = view.result();
-    let is_cancelled = result == PlanResult::Cancelled
-        || view.errors().first().is_some_and(|error| error.kind == CANCELLED);
+    let is_of = |kind: &str| view.errors().first().is_some_and(|error| error.kind == kind);
+    let is_cancelled = result == PlanResult::Cancelled || is_of(CANCELLED);
+    let is_unbegun = kept.done.is_none() && is_of(MOVED);
     let (state, reason) = match (&kept.done, result) {
         (Some(done), _) if done.is_success => (RunState::Succeeded, String::new()),
         _ if is_cancelled => (RunState::Cancelled, String::new()),
+        _ if is_unbegun => (RunState::Lost, problem(view)),
         (Some(done), _) => (RunState::Failed, done.reason.clone()),
         (None, PlanResult::Error) => (RunState::Unknown, problem(view)),
         (None, _) => (RunState::Unknown, format!("its plan ended as «{}»", result.name())),
     };
-    let (note, was_cut) = (kept.note, kept.is_cut);
+    let (note, was_cut, node) = (kept.note, kept.is_cut, kept.node);
     let done = kept.done.unwrap_or_default();
     Ended {
         state,
@@ -212,6 +228,8 @@ pub(crate) fn ended(view: &PlanView) -> Ended {
         output_bytes: done.output_bytes,
         is_cut: was_cut.unwrap_or(done.output_bytes > done.output.len() as u64),
         note,
+        node,
+        is_unbegun,
     }
 }
 

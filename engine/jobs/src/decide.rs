@@ -5,16 +5,18 @@ mod dependants;
 mod due;
 mod runs;
 
+use std::sync::Arc;
+
 use turnwheel_engine::{PlanId, Time};
 
 use crate::error::JobError;
 use crate::launch::{Cause, Launch, LaunchState, Root, Run, RunState};
-use crate::limits::{ACTIVE_MAX, LATE_MAX, REASON_BYTES_MAX};
-use crate::node::Node;
+use crate::limits::{ACTIVE_MAX, LATE_MAX, NODE_LOOK, REASON_BYTES_MAX};
+use crate::node::{Choice, Node};
 use crate::notify::{Event, Notify};
 use crate::record::{End, Notice, Record, Report};
 use crate::schedule::Schedule;
-use crate::spec::Overlap;
+use crate::spec::{NoNode, Overlap};
 
 pub(crate) use due::{due_of, next_of};
 pub(crate) use runs::Ended;
@@ -39,7 +41,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) record: &'a mut Record,
     /// Its schedule; none if it has none, or none that can be understood.
     pub(crate) schedule: Option<&'a Schedule>,
-    pub(crate) node: &'a Node,
+    /// The nodes that are there.
+    pub(crate) nodes: &'a [Node],
     pub(crate) now: Time,
     pub(crate) has_dependants: bool,
     /// Notifications of all jobs.
@@ -63,7 +66,9 @@ impl Turn<'_> {
         self.release();
         let retry = self.start_waiting();
         let deadline = self.end_late();
-        [next, retry, deadline].into_iter().flatten().min()
+        let is_waiting = self.record.active.iter().any(Launch::waits_for_node);
+        let look = is_waiting.then(|| self.now.after(NODE_LOOK));
+        [next, retry, deadline, look].into_iter().flatten().min()
     }
 
     /// Launches by hand.
@@ -122,6 +127,9 @@ impl Turn<'_> {
                 let why = format!("launch {id} of {planned} is under way");
                 self.leave_out(launch, LaunchState::Skipped, &why);
             }
+            (Overlap::Forbid, None) if !is_made_up => {
+                self.leave_out(launch, LaunchState::Skipped, "a launch before it waits");
+            }
             (Overlap::QueueOne, _) if queued > 0 && !is_made_up => {
                 let why = "one launch waits for its turn already";
                 self.leave_out(launch, LaunchState::Skipped, why);
@@ -140,41 +148,70 @@ impl Turn<'_> {
         self.release();
     }
 
-    /// Begins the first queued launch if nothing is in its way.
+    /// Begins the queued launches that nothing is in the way of.
     pub(crate) fn release(&mut self) {
-        let is_busy = self.record.active.iter().any(Launch::is_under_way);
-        if is_busy && self.record.spec.overlap != Overlap::Allow {
-            return;
-        }
-        let queued = self.record.active.iter().position(|l| l.state == LaunchState::Queued);
-        let Some(place) = queued else { return };
-        let launch = self.record.active.remove(place);
-        match self.too_late(launch.planned).filter(|_| launch.is_scheduled()) {
-            Some(why) => {
-                self.leave_out(launch, LaunchState::Missed, &why);
-                self.release();
+        loop {
+            let is_busy = self.record.active.iter().any(Launch::is_under_way);
+            if is_busy && self.record.spec.overlap != Overlap::Allow {
+                return;
             }
-            None => self.begin(launch),
+            let queued = self.record.active.iter().position(|l| l.state == LaunchState::Queued);
+            let Some(place) = queued else { return };
+            let launch = self.record.active.remove(place);
+            let id = launch.id;
+            match self.too_late(launch.planned).filter(|_| launch.is_scheduled()) {
+                Some(why) => self.leave_out(launch, LaunchState::Missed, &why),
+                None => self.begin(launch),
+            }
+            let is_it = |launch: &Launch| launch.id == id && launch.waits_for_node();
+            if self.record.active.iter().any(is_it) {
+                return;
+            }
         }
     }
 
-    /// Begins a launch: one run for each targeted node, or a failure that says why there is none.
+    fn choice(&self, launch: &Launch) -> Choice<'_> {
+        let spec = &self.record.spec;
+        let draw = format!("{}/{}/{}", spec.name, launch.planned, launch.id);
+        Choice { nodes: self.nodes, spec, draw }
+    }
+
+    /// Begins a launch: one run for each targeted node, or the reason why there is none.
     fn begin(&mut self, mut launch: Launch) {
-        if let Err(problem) = self.node.matches(&self.record.spec.targets) {
-            self.record.counts.error += 1;
-            self.record.last_error = Some(self.now);
-            return self.leave_out(launch, LaunchState::Failed, &problem);
-        }
+        let picked = match self.choice(&launch).all() {
+            Ok(picked) => picked,
+            Err(problem) => return self.without_node(launch, &problem),
+        };
         if launch.is_scheduled()
             && self.now.since(due_of(&self.record.spec, launch.planned)) > LATE_MAX
         {
             self.tell(launch.id, None, Event::Late);
         }
-        launch.state = LaunchState::Running;
-        self.tell(launch.id, Some(0), Event::Start);
-        launch.runs.push(Run::new(&self.node.name, 1, RunState::Running));
-        self.effects.push(Effect::Start { launch: launch.id, run: 0 });
+        (launch.state, launch.reason) = (LaunchState::Running, String::new());
+        for (run, node) in picked.iter().enumerate() {
+            self.tell(launch.id, Some(run), Event::Start);
+            let member = u32::try_from(run).unwrap_or(u32::MAX);
+            launch.runs.push(Run::new(member, node, 1, RunState::Running));
+            self.effects.push(Effect::Start { launch: launch.id, run });
+        }
         self.record.active.push(launch);
+    }
+
+    /// No node can run a launch: it waits for one, or has failed.
+    fn without_node(&mut self, mut launch: Launch, problem: &str) {
+        if let NoNode::Wait(limit) = self.record.spec.no_node {
+            if self.now < launch.decided.after(limit.0) {
+                launch.reason = cut(problem);
+                // In its place: launches begin in their order.
+                let active = &mut self.record.active;
+                let place = active.iter().position(|other| other.id > launch.id);
+                active.insert(place.unwrap_or(active.len()), launch);
+                return;
+            }
+        }
+        self.record.counts.error += 1;
+        self.record.last_error = Some(self.now);
+        self.leave_out(launch, LaunchState::Failed, problem);
     }
 
     /// Ends a launch that did not run.
@@ -220,6 +257,6 @@ impl Turn<'_> {
             self.record.outbox.push(Report { job, launch: launch.id, end, root });
             self.effects.push(Effect::Report);
         }
-        self.record.ended.push_back(launch);
+        self.record.ended.push_back(Arc::new(launch));
     }
 }

@@ -10,7 +10,7 @@ use crate::error::JobError;
 use crate::launch::{Launch, LaunchState, Run, RunState};
 use crate::moment;
 use crate::schedule::Hash;
-use crate::spec::{After, JobSpec, On, Overlap, Settings};
+use crate::spec::{After, JobSpec, Nodes, On, Overlap, Settings};
 use crate::view::JobView;
 
 /// Fields that the server computes; they are not taken from a client.
@@ -85,6 +85,8 @@ pub fn read(value: &Value) -> Result<Read, JobError> {
     let parent: String = fields.take("parent_job")?;
     let after = (!parent.is_empty()).then_some(After { job: parent, on: On::Success });
     let executor: String = fields.take("executor")?;
+    let targets: BTreeMap<String, String> = fields.take("tags")?;
+    let has_count = targets.values().any(|value| value.contains(':'));
     let spec = JobSpec {
         name: name.to_owned(),
         display_name: fields.take("displayname")?,
@@ -93,7 +95,9 @@ pub fn read(value: &Value) -> Result<Read, JobError> {
         owner: fields.take("owner")?,
         owner_email: fields.take("owner_email")?,
         disabled: fields.take("disabled")?,
-        targets: fields.take("tags")?,
+        // As there: without a count all nodes with the tags run it.
+        nodes: (!targets.is_empty() && !has_count).then_some(Nodes::All),
+        targets,
         metadata: fields.take("metadata")?,
         retries: fields.take("retries")?,
         after: after.into_iter().collect(),

@@ -1,7 +1,11 @@
 //! Errors of requests about jobs.
 
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
 /// Why a request about a job was refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum JobError {
     /// There is no such job.
@@ -25,7 +29,7 @@ pub enum JobError {
         /// The launch.
         launch: u64,
         /// The state of the launch.
-        state: &'static str,
+        state: Cow<'static, str>,
     },
     /// A parent does not exist.
     #[error("the job «{job}» is to run after «{parent}», and there is no such job: add it first")]
@@ -41,7 +45,7 @@ pub enum JobError {
         /// The job.
         job: String,
         /// The setting.
-        setting: &'static str,
+        setting: Cow<'static, str>,
         /// The problem, and its remedy.
         problem: String,
     },
@@ -103,6 +107,7 @@ pub enum JobError {
 
 impl JobError {
     pub(crate) fn setting(job: &str, setting: &'static str, problem: impl Into<String>) -> Self {
-        Self::Setting { job: job.to_owned(), setting, problem: problem.into() }
+        let (job, setting, problem) = (job.to_owned(), Cow::Borrowed(setting), problem.into());
+        Self::Setting { job, setting, problem }
     }
 }

@@ -40,6 +40,9 @@ pub struct Work {
     /// Processors of its output.
     #[serde(default)]
     pub(crate) processors: BTreeMap<String, Settings>,
+    /// Labels of the nodes that may run it.
+    #[serde(default)]
+    pub(crate) targets: BTreeMap<String, String>,
 }
 
 /// Outcome of an attempt.
@@ -127,6 +130,11 @@ pub trait Executor: Send + Sync + fmt::Debug + 'static {
     /// It cannot: why.
     fn health(&self) -> Result<String, String> {
         Ok("built in".to_owned())
+    }
+
+    /// Whether that look starts a process or asks another machine.
+    fn looks_outside(&self) -> bool {
+        false
     }
 
     /// Does an attempt, or asks about one that goes on.

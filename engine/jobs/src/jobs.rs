@@ -4,20 +4,24 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::tz::TimeZone;
-use turnwheel_engine::internal::WeakWorld;
+use turnwheel_engine::internal::{spawn, WeakWorld};
 use turnwheel_engine::{Time, World};
 use turnwheel_runtime::completion::completion;
-use turnwheel_runtime::{Completer, Completion, Context, Group, Mailbox, SpawnError, Task};
+use turnwheel_runtime::{Completion, Group, Mailbox, SpawnError, Task};
 
 use crate::error::JobError;
 use crate::graph::Graph;
 use crate::launch::Launch;
-use crate::limits::{NAME_PARTS, TIMES_MAX};
+use crate::limits::{READ_AT_START, TIMES_MAX};
 use crate::live::LiveOutput;
 use crate::node::Node;
 use crate::notify::Notify;
 use crate::registry::Executors;
-use crate::roster::{preview, times, Answer, Edit, Part, Roster};
+use crate::request::{JobAnswer, JobRequest, Outcome, Recent, Reply};
+use crate::roster::{
+    all_nodes, copy, introduce, keep, look, preview, show_live, take_keyed, Rest, Roster, Stopped,
+    Term,
+};
 use crate::spec::JobSpec;
 use crate::store::JobStore;
 use crate::view::JobView;
@@ -36,14 +40,15 @@ pub struct JobsOptions {
     zone: TimeZone,
     notify: Vec<Notify>,
     is_at_rest: bool,
+    read_at_start: usize,
 }
 
 impl JobsOptions {
     /// The executors that [`WithJobs::jobs`](crate::WithJobs::jobs) has given to the world.
     pub fn new(executors: &Executors) -> Self {
         let (node, zone) = (Node::new("local"), TimeZone::system());
-        let notify = Vec::new();
-        Self { executors: executors.clone(), node, zone, notify, is_at_rest: false }
+        let (executors, notify) = (executors.clone(), Vec::new());
+        Self { executors, node, zone, notify, is_at_rest: false, read_at_start: READ_AT_START }
     }
 
     /// This node, with its labels.
@@ -65,6 +70,15 @@ impl JobsOptions {
     #[must_use]
     pub fn notify(mut self, notify: Vec<Notify>) -> Self {
         self.notify = notify;
+        self
+    }
+
+    /// Number of jobs up to which each is read and its next time found at the start; 20,000 if
+    /// nothing is said. Of more jobs the stored next times are used, and checked within minutes: the
+    /// rules of a zone may have changed.
+    #[must_use]
+    pub fn read_at_start(mut self, jobs: usize) -> Self {
+        self.read_at_start = jobs;
         self
     }
 
@@ -120,20 +134,12 @@ pub struct Jobs {
     zone: TimeZone,
     node: Node,
     executors: Executors,
-    is_at_rest: bool,
 }
 
 impl fmt::Debug for Jobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Jobs").field("node", &self.node).finish_non_exhaustive()
     }
-}
-
-type Reply<T> = Completer<Result<T, JobError>>;
-
-fn reply<T>(to: Reply<T>, outcome: Result<T, JobError>) {
-    // The caller may have given up.
-    let _gone = to.complete(outcome);
 }
 
 impl Jobs {
@@ -149,46 +155,54 @@ impl Jobs {
         options: JobsOptions,
     ) -> Result<Self, JobError> {
         let failed = |problem: &dyn fmt::Display| JobError::Failed(problem.to_string());
-        let store = JobStore { states: world.states() };
-        let JobsOptions { executors, node, zone, notify, is_at_rest } = options;
+        let store = JobStore::of(world);
+        let JobsOptions { executors, node, zone, notify, is_at_rest, read_at_start } = options;
         let checked = crate::notify::check(&notify).and_then(|()| executors.check_notify(&notify));
         checked.map_err(|problem| JobError::setting("*", "notify", problem))?;
-        let mut roster = Roster {
+        let roster = Roster {
             world: WeakWorld::new(world),
             group: group.clone(),
             store: store.clone(),
             node: node.clone(),
+            nodes: vec![node.clone()],
+            worlds: BTreeMap::from([(node.name.clone(), world.id())]),
+            term: Term::Elsewhere,
+            waiting: Vec::new(),
             zone: zone.clone(),
             executors: executors.clone(),
             notify,
             is_at_rest,
+            read_at_start,
             entries: BTreeMap::new(),
+            rest: Rest::default(),
             graph: Graph::default(),
-            parts: Vec::new(),
             paused_by: None,
             paused_version: 0,
             due: Default::default(),
             armed: None,
             seen: Time::from(group.wall()),
         };
-        (roster.paused_by, roster.paused_version) = store.paused().await.map_err(|e| failed(&e))?;
-        for part in 0..NAME_PARTS {
-            let names = store.names(part).await.map_err(|error| failed(&error))?;
-            for name in &names.names {
-                match store.load(name).await {
-                    Ok((Some(record), version)) => roster.restore(name, record, version),
-                    Ok((None, _)) => {}
-                    Err(error) => tracing::error!(job = name, %error, "a job cannot be read"),
-                }
-            }
-            roster.parts.push(Part::new(names));
-        }
         let task = group.task(roster).name("jobs").mailbox(Mailbox::bounded(MAILBOX - 1)).spawn();
         let task = task.map_err(|error: SpawnError<_>| failed(&error.to_string()))?;
-        let begun = task.call(|roster, cx| roster.begin(cx)).await;
-        begun.map_err(|failure| failed(&failure))?;
+        if is_at_rest {
+            let (loaded, at_rest) = (store.load_all().await, Term::Here(0));
+            let (loaded, own) = (loaded.map_err(|error| failed(&error))?, store.clone());
+            let taken = task.call(move |roster, cx| roster.take_over(own, at_rest, loaded, cx));
+            taken.await.map_err(|failure| failed(&failure))?;
+        } else {
+            executors.is_of(&node);
+            take_keyed(world, task.clone());
+            show_live(world, &executors);
+            introduce(world, &node).await;
+            match look(world, &task, &node).await {
+                Ok(()) => {}
+                Err(Stopped::Store(error)) => return Err(failed(&error)),
+                Err(Stopped::Ended) => return Err(failed(&"they have ended")),
+            }
+            spawn(world, keep(WeakWorld::new(world), task.clone(), node.clone()));
+        }
         let world = WeakWorld::new(world);
-        Ok(Self { task, store, world, zone, node, executors, is_at_rest })
+        Ok(Self { task, store, world, zone, node, executors })
     }
 
     /// Executors and processors of this node.
@@ -211,108 +225,61 @@ impl Jobs {
     ///
     /// Fails with a [`JobError`] that names the setting that is wrong.
     pub fn put(&self, spec: JobSpec, revision: Option<u64>, by: &str) -> Asking<JobView> {
-        let edit = Edit { spec, revision, by: by.to_owned() };
-        self.ask(move |roster, cx, to| {
-            roster.put(edit, Box::new(move |outcome| reply(to, outcome)), cx);
-        })
+        self.view(JobRequest::Put { spec: Box::new(spec), revision, by: by.to_owned() })
     }
 
     /// A job as it is now.
     pub fn get(&self, name: &str) -> Asking<JobView> {
-        let name = name.to_owned();
-        self.ask(move |roster, _, to| {
-            reply(to, roster.found(&name).map(|entry| roster.view(&name, entry)));
-        })
+        self.view(JobRequest::Get { name: name.to_owned() })
     }
 
     /// All jobs, by name.
     pub fn list(&self) -> Asking<Vec<JobView>> {
-        self.ask(move |roster, _, to| {
-            let entries = roster.entries.iter().filter(|(_, entry)| !entry.is_removed);
-            reply(to, Ok(entries.map(|(name, entry)| roster.view(name, entry)).collect()));
+        self.page("", usize::MAX)
+    }
+
+    /// The jobs after a name, by name, at most so many.
+    pub fn page(&self, after: &str, limit: usize) -> Asking<Vec<JobView>> {
+        self.ask(JobRequest::List { after: after.to_owned(), limit }, |answer| match answer {
+            JobAnswer::Views(views) => Some(views),
+            _ => None,
         })
     }
 
     /// Removes a job with its history; answers the job as it was. What runs goes on as plans. A job
     /// with dependants is refused.
     pub fn remove(&self, name: &str) -> Asking<JobView> {
-        let name = name.to_owned();
-        self.ask(move |roster, cx, to| {
-            roster.remove(&name, Box::new(move |outcome| reply(to, outcome)), cx);
-        })
+        self.remove_revision(name, None)
+    }
+
+    /// The same, refused if the job was edited since this revision.
+    pub fn remove_revision(&self, name: &str, revision: Option<u64>) -> Asking<JobView> {
+        self.view(JobRequest::Remove { name: name.to_owned(), revision })
     }
 
     /// Switches a job off or on; the opposite of now if nothing is said.
     pub fn toggle(&self, name: &str, disabled: Option<bool>, by: &str) -> Asking<JobView> {
-        let (name, by) = (name.to_owned(), by.to_owned());
-        self.ask(move |roster, cx, to| {
-            let spec = roster.found(&name).map(|entry| entry.record.spec.clone());
-            match spec {
-                Err(error) => reply(to, Err(error)),
-                Ok(mut spec) => {
-                    spec.disabled = disabled.unwrap_or(!spec.disabled);
-                    let edit = Edit { spec, revision: None, by };
-                    roster.put(edit, Box::new(move |outcome| reply(to, outcome)), cx);
-                }
-            }
-        })
+        self.view(JobRequest::Toggle { name: name.to_owned(), disabled, by: by.to_owned() })
     }
 
     /// Launches a job now, also a disabled one; answers the number of the launch. Its overlap policy is
     /// heeded unless it is forced.
     pub fn run(&self, name: &str, by: &str, is_forced: bool) -> Asking<u64> {
-        let (name, by, is_at_rest) = (name.to_owned(), by.to_owned(), self.is_at_rest);
-        self.ask(move |roster, cx, to| {
-            if is_at_rest {
-                return reply(to, Err(JobError::AtRest));
-            }
-            if let Err(error) = roster.found(&name) {
-                return reply(to, Err(error));
-            }
-            let launched = roster.decide(&name, |turn| turn.by_hand(&by, is_forced));
-            let launched = launched.unwrap_or_else(|| Err(JobError::Unknown(name.clone())));
-            let answer: Answer = Box::new(move |done| reply(to, done.and(launched)));
-            roster.changed(&name, answer, cx);
+        let request = JobRequest::Run { name: name.to_owned(), by: by.to_owned(), is_forced };
+        self.ask(request, |answer| match answer {
+            JobAnswer::Launch(launch) => Some(launch),
+            _ => None,
         })
     }
 
     /// Ends a launch: what runs is cancelled with its process group, what waits does not begin.
     pub fn cancel(&self, name: &str, launch: u64, by: &str) -> Asking<JobView> {
-        let (name, by, is_at_rest) = (name.to_owned(), by.to_owned(), self.is_at_rest);
-        self.ask(move |roster, cx, to| {
-            if is_at_rest {
-                return reply(to, Err(JobError::AtRest));
-            }
-            if let Err(error) = roster.found(&name) {
-                return reply(to, Err(error));
-            }
-            let why = format!("cancelled by {by}");
-            let ended = roster.decide(&name, |turn| turn.end(launch, &by, &why));
-            if ended != Some(true) {
-                roster.advance(&name, cx);
-                let (job, launch) = (name, launch.to_string());
-                return reply(to, Err(JobError::UnknownLaunch { job, launch }));
-            }
-            roster.changed(&name, Box::new(move |outcome| reply(to, outcome)), cx);
-        })
+        self.view(JobRequest::Cancel { name: name.to_owned(), launch, by: by.to_owned() })
     }
 
     /// Forgets the history of a job with its counts and last times, in one step.
     pub fn forget(&self, name: &str) -> Asking<JobView> {
-        let name = name.to_owned();
-        self.ask(move |roster, cx, to| {
-            if let Err(error) = roster.found(&name) {
-                return reply(to, Err(error));
-            }
-            if let Some(entry) = roster.entries.get_mut(&name) {
-                let record = &mut entry.record;
-                record.ended.clear();
-                record.pages.0 = record.pages.1;
-                record.counts = Default::default();
-                (record.last_success, record.last_error, record.status) = (None, None, None);
-            }
-            roster.changed(&name, Box::new(move |outcome| reply(to, outcome)), cx);
-        })
+        self.view(JobRequest::Forget { name: name.to_owned() })
     }
 
     /// The launches of a job, the newest first: at most `limit` before one.
@@ -326,27 +293,24 @@ impl Jobs {
         before: Option<u64>,
         limit: usize,
     ) -> Result<Vec<Launch>, JobError> {
-        let (name, store) = (name.to_owned(), self.store.clone());
-        let of = name.clone();
-        let asked = self.ask(move |roster, _, to| {
-            let found = roster.found(&of).map(|entry| {
-                let record = &entry.record;
-                let here: Vec<Launch> =
-                    record.active.iter().chain(&record.ended).cloned().collect();
-                (here, record.pages, record.created_at, record.spec.keep)
-            });
-            reply(to, found);
+        let asked = self.ask(JobRequest::Recent { name: name.to_owned() }, |answer| match answer {
+            JobAnswer::Recent(recent) => Some(*recent),
+            _ => None,
         });
-        let (mut launches, pages, made, keep) = asked.await.map_err(|f| lost(&f))??;
+        let Recent { mut launches, pages, made, keep, from } =
+            asked.await.map_err(|f| lost(&f))??;
         launches.sort_by_key(|launch| std::cmp::Reverse(launch.id));
-        let is_wanted = |launch: &Launch| before.is_none_or(|before| launch.id < before);
+        let is_kept = |end: Time| from.is_none_or(|from| end >= from);
+        let is_wanted = |launch: &Launch| {
+            before.is_none_or(|before| launch.id < before) && launch.ended_at.is_none_or(is_kept)
+        };
         launches.retain(is_wanted);
         for page in (pages.0..pages.1).rev() {
             if launches.len() >= limit {
                 break;
             }
-            let mut older =
-                store.page(&name, made, page).await.map_err(|e| JobError::Failed(e.to_string()))?;
+            let older = self.store.page(name, made, page).await;
+            let mut older = older.map_err(|error| JobError::Failed(error.to_string()))?;
             older.sort_by_key(|launch| std::cmp::Reverse(launch.id));
             launches.extend(older.into_iter().filter(is_wanted));
         }
@@ -385,7 +349,7 @@ impl Jobs {
         }
     }
 
-    /// The output of a run as it is written: the last run of the launch if no number is given,
+    /// The output of a run as it is written, on whichever node: the last run of the launch if no number is given,
     /// from 1.
     ///
     /// # Errors
@@ -402,21 +366,43 @@ impl Jobs {
         let place = run.unwrap_or(found.runs.len()).checked_sub(1);
         let row = place.and_then(|place| found.runs.get(place)).ok_or_else(|| {
             let (job, state) = (name.to_owned(), found.state.name());
-            JobError::NoRun { job, launch, state }
+            JobError::NoRun { job, launch, state: state.into() }
         })?;
-        Ok(self.executors.live(&found.key(name, made, row)))
+        let key = found.key(name, made, row);
+        let world = self.world.upgrade();
+        let Some(world) = world.filter(|_| row.node != self.node.name && !row.state.is_over())
+        else {
+            return Ok(self.executors.live(&key));
+        };
+        let (output, mirror) = self.executors.live_elsewhere(&key);
+        if let Some(mirror) = mirror {
+            let (weak, own, node) = (self.world.clone(), self.node.clone(), row.node.clone());
+            spawn(&world, copy(weak, own, node, key, mirror));
+        }
+        Ok(output)
+    }
+
+    /// The nodes that run jobs, by name, and whether each takes new runs: one that ends does not.
+    pub fn nodes(&self) -> Vec<(Node, bool)> {
+        match self.world.upgrade() {
+            Some(world) => all_nodes(&world, &self.node),
+            None => vec![(self.node.clone(), false)],
+        }
+    }
+
+    /// The node that decides what is due.
+    pub fn server(&self) -> Asking<Node> {
+        self.ask(JobRequest::Server, |answer| match answer {
+            JobAnswer::Node(node) => Some(node),
+            _ => None,
+        })
     }
 
     /// The next times of a job, at most so many, without jitter.
     pub fn next(&self, name: &str, limit: usize) -> Asking<Vec<Time>> {
-        let (name, limit) = (name.to_owned(), limit.min(TIMES_MAX));
-        self.ask(move |roster, _, to| {
-            let now = roster.now();
-            let found = roster.found(&name).map(|entry| match &entry.schedule {
-                Some(schedule) => times(&entry.record.spec, schedule, now, limit),
-                None => Vec::new(),
-            });
-            reply(to, found);
+        self.ask(JobRequest::Times { name: name.to_owned(), limit }, |answer| match answer {
+            JobAnswer::Times(times) => Some(times),
+            _ => None,
         })
     }
 
@@ -432,34 +418,41 @@ impl Jobs {
 
     /// The user that has paused changes of jobs.
     pub fn paused_by(&self) -> Asking<Option<String>> {
-        self.ask(|roster, _, to| reply(to, Ok(roster.paused_by.clone())))
+        self.ask(JobRequest::PausedBy, |answer| match answer {
+            JobAnswer::PausedBy(by) => Some(by),
+            _ => None,
+        })
     }
 
     /// Refuses new and changed jobs until nobody does any more; launches are unaffected.
     pub fn pause_changes(&self, by: Option<&str>) -> Asking<()> {
-        let by = by.map(str::to_owned);
-        self.ask(move |roster, cx, to| {
-            let (store, version) = (roster.store.clone(), roster.paused_version);
-            let given = by.clone();
-            let saved = async move { store.save_paused(given, version).await };
-            cx.await_interleaved(saved, move |roster: &mut Roster, _, outcome| {
-                let outcome = outcome.map(|version| {
-                    (roster.paused_by, roster.paused_version) = (by, version);
-                });
-                reply(to, outcome.map_err(|error| JobError::Failed(error.to_string())));
-            });
+        let request = JobRequest::Pause { by: by.map(str::to_owned) };
+        self.ask(request, |answer| matches!(answer, JobAnswer::Done).then_some(()))
+    }
+
+    fn view(&self, request: JobRequest) -> Asking<JobView> {
+        self.ask(request, |answer| match answer {
+            JobAnswer::View(view) => Some(*view),
+            _ => None,
         })
     }
 
+    /// Asks the world that serves the jobs, which may be this one.
     fn ask<T: Send + 'static>(
         &self,
-        request: impl FnOnce(&mut Roster, &mut Context<'_, Roster>, Reply<T>) + Send + 'static,
+        request: JobRequest,
+        read: fn(JobAnswer) -> Option<T>,
     ) -> Asking<T> {
         let (to, asked) = completion();
         let refusal = to.clone();
-        if let Err(error) = self.task.submit(move |roster, cx| request(roster, cx, to)) {
+        let reply = Reply::here(move |outcome: Outcome| {
+            let strange = || JobError::Failed("the answer makes no sense".to_owned());
+            // The caller may have given up.
+            let _gone = to.complete(outcome.and_then(|answer| read(answer).ok_or_else(strange)));
+        });
+        if let Err(error) = self.task.submit(|roster, cx| roster.take(request, reply, cx)) {
             let problem = format!("the jobs take no requests: {:?}", error.kind);
-            reply(refusal, Err(JobError::Failed(problem)));
+            let _gone = refusal.complete(Err(JobError::Failed(problem)));
         }
         asked
     }

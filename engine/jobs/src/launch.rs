@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use turnwheel_engine::{PlanId, Time};
 
+use crate::small::is_default;
+
 /// Why a launch was due.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -85,7 +87,9 @@ pub enum RunState {
     Failed,
     /// It was cancelled.
     Cancelled,
-    /// Nobody knows its outcome.
+    /// Nobody knows its outcome, as after the death of its node, and it counts as failed.
+    Lost,
+    /// Nobody knows its outcome; a person is to look.
     Unknown,
 }
 
@@ -103,6 +107,7 @@ impl RunState {
             Self::Succeeded => "succeeded",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
+            Self::Lost => "lost",
             Self::Unknown => "unknown",
         }
     }
@@ -111,34 +116,48 @@ impl RunState {
 /// One attempt on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// The node.
+    /// Its member of the group, from 0: a launch has one for each node that it is for.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub member: u32,
+    /// The node; a later attempt may be on another one.
     pub node: String,
-    /// Number of the attempt on it, from 1.
+    /// Number of the attempt of its member, from 1.
     pub attempt: u32,
+    /// Number of nodes that had this attempt before, and have gone before it began.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) moves: u32,
     /// Its state.
     pub state: RunState,
     /// The plan, once it has begun.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub plan: Option<PlanId>,
     /// When its work began.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub started_at: Option<Time>,
     /// When it ended.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub ended_at: Option<Time>,
     /// Why it did not succeed; empty if it did.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub reason: String,
     /// Bytes that it has written.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub output_bytes: u64,
     /// Whether only the end of its output is kept.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub is_cut: bool,
     /// Problems of its processors; its outcome does not depend on them.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub note: String,
 }
 
 impl Run {
-    pub(crate) fn new(node: &str, attempt: u32, state: RunState) -> Self {
+    pub(crate) fn new(member: u32, node: &str, attempt: u32, state: RunState) -> Self {
         Self {
+            member,
             node: node.to_owned(),
             attempt,
+            moves: 0,
             state,
             plan: None,
             started_at: None,
@@ -160,6 +179,15 @@ pub struct Root {
     pub launch: u64,
 }
 
+fn once() -> u64 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_once(times: &u64) -> bool {
+    *times == 1
+}
+
 /// One planned time of a job with its outcome: a group of runs, or the reason why there are none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
@@ -174,18 +202,25 @@ pub struct Launch {
     /// Its state.
     pub state: LaunchState,
     /// Why it did not succeed; empty if it did.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub reason: String,
     /// Number of planned times that it stands for: more than one only of missed times.
+    #[serde(default = "once", skip_serializing_if = "is_once")]
     pub times: u64,
     /// The last of these times, if there are several.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub until: Option<Time>,
     /// When it ended.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub ended_at: Option<Time>,
     /// The user that has cancelled it.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub cancelled_by: Option<String>,
     /// The first launch of the chain; itself if nothing.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub root: Option<Root>,
     /// Its attempts, in the order of their begin.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub runs: Vec<Run>,
 }
 
@@ -193,6 +228,11 @@ impl Launch {
     /// Whether a run of it has a place on a node, or is about to.
     pub(crate) fn is_under_way(&self) -> bool {
         self.state == LaunchState::Running
+    }
+
+    /// Whether it is queued because no node can run it.
+    pub(crate) fn waits_for_node(&self) -> bool {
+        self.state == LaunchState::Queued && !self.reason.is_empty()
     }
 
     /// Whether it has a planned time of the schedule.
@@ -216,6 +256,11 @@ impl Launch {
             Cause::Manual { .. } => format!("/by-hand-{}", self.id),
             Cause::After { job, launch } => format!("/after-{job}-{launch}"),
         };
-        format!("job/{job}/{}/{planned}{occasion}/{node}/{attempt}", made.0)
+        // Those of the first member are as they were when there was one node.
+        let member = match (run.member, run.moves) {
+            (0, 0) => String::new(),
+            (member, moves) => format!("/member-{member}-{moves}"),
+        };
+        format!("job/{job}/{}/{planned}{occasion}{member}/{node}/{attempt}", made.0)
     }
 }

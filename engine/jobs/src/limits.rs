@@ -2,8 +2,17 @@
 
 use std::time::Duration;
 
-/// Jobs of one store.
-pub const JOBS_MAX: usize = 100_000;
+/// Jobs of one store; each takes about 400 bytes of memory at the node that serves them.
+pub const JOBS_MAX: usize = 2_000_000;
+
+/// Time until a job's next look below which it is kept ready in memory.
+pub const REST_MIN: Duration = Duration::from_secs(60);
+
+/// Number of jobs up to which each is read at the start, unless the options give another one.
+pub const READ_AT_START: usize = 20_000;
+
+/// Jobs whose stored next times are checked at once, at most each [`CLOCK_CHECK`].
+pub const CHECKED_AT_ONCE: usize = 2_000;
 
 /// Bytes of a job's name: it is part of the key of each run.
 pub const NAME_BYTES_MAX: usize = 128;
@@ -35,7 +44,7 @@ pub const MISSED_MAX: usize = 100_000;
 pub const SLICE: usize = 256;
 
 /// Ended launches that are kept with the state of a job; older ones are in pages.
-pub const INLINE_MAX: usize = 32;
+pub const INLINE_MAX: usize = 24;
 
 /// Launches of one page of history.
 pub const PAGE: usize = 16;
@@ -64,8 +73,14 @@ pub const TIMES_MAX: usize = 10_000;
 /// Pause before a refused write or start is tried again.
 pub const AGAIN: Duration = Duration::from_secs(1);
 
-/// Parts of the list of names; each is written when one of its jobs is made or removed.
-pub const NAME_PARTS: u64 = 64;
+/// Jobs that are read at once.
+pub const LOAD_PAGE: usize = 1_000;
+
+/// Pause between two looks for a node that can run a launch.
+pub const NODE_LOOK: Duration = Duration::from_secs(1);
+
+/// Requests that wait until the jobs were read.
+pub const WAITING_MAX: usize = 1_024;
 
 /// Runs that are under way at once unless the node says otherwise.
 pub const RUNS_DEFAULT: u32 = 64;

@@ -14,14 +14,16 @@ use crate::limits::{FOLLOWERS_MAX, LIVE_BYTES_MAX};
 #[derive(Clone)]
 pub struct LiveOutput(Arc<Mutex<Tail>>);
 
-#[derive(Default)]
-struct Tail {
+#[derive(Debug, Default)]
+pub(crate) struct Tail {
     /// The last bytes.
     bytes: Vec<u8>,
     /// Bytes that were written.
     total: u64,
     is_over: bool,
     waiting: Vec<Completer<()>>,
+    /// Whether it is copied from another node.
+    is_copied: bool,
 }
 
 /// A part of an output.
@@ -114,6 +116,46 @@ impl LiveOutput {
     }
 }
 
+/// The copy of an output of another node; it does not keep the output alive.
+#[derive(Debug)]
+pub(crate) struct Mirror(Weak<Mutex<Tail>>);
+
+impl Mirror {
+    fn output(&self) -> Option<LiveOutput> {
+        self.0.upgrade().map(LiveOutput)
+    }
+
+    /// Whether somebody follows it.
+    pub(crate) fn is_followed(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
+    /// Number of the next byte that it lacks.
+    pub(crate) fn next(&self) -> u64 {
+        self.output().map_or(0, |output| output.0.lock().total)
+    }
+
+    /// Adds bytes from a place on. Whether nothing more comes.
+    pub(crate) fn add(&self, from: u64, bytes: &[u8], is_over: bool) -> bool {
+        let Some(output) = self.output() else { return true };
+        let mut tail = output.0.lock();
+        if from > tail.total {
+            // The bytes between are gone.
+            tail.bytes.clear();
+            tail.total = from;
+        }
+        let known = usize::try_from(tail.total - from).unwrap_or(usize::MAX);
+        drop(tail);
+        if let Some(new) = bytes.get(known..).filter(|new| !new.is_empty()) {
+            output.write(new);
+        }
+        if is_over {
+            output.end();
+        }
+        is_over
+    }
+}
+
 /// The outputs of the runs under way, by the keys of their attempts. An entry lives as long as its
 /// run or a follower.
 #[derive(Clone, Default)]
@@ -136,5 +178,13 @@ impl Lives {
         let tail = Arc::new(Mutex::new(Tail::default()));
         runs.insert(key.to_owned(), Arc::downgrade(&tail));
         LiveOutput(tail)
+    }
+
+    /// The output of an attempt on another node, and the copy to keep up to date if nobody does.
+    pub(crate) fn copy_of(&self, key: &str) -> (LiveOutput, Option<Mirror>) {
+        let output = self.of(key);
+        let was_copied = std::mem::replace(&mut output.0.lock().is_copied, true);
+        let mirror = (!was_copied).then(|| Mirror(Arc::downgrade(&output.0)));
+        (output, mirror)
     }
 }

@@ -1,13 +1,15 @@
 //! Executors and processors of a node, by name.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use turnwheel_engine::Time;
 
 use crate::executor::{Done, Executor, Work};
 use crate::limits::RUNS_DEFAULT;
-use crate::live::{LiveOutput, Lives};
+use crate::live::{LiveOutput, Lives, Mirror};
+use crate::node::Node;
 use crate::notify::{Notifier, Notify};
 use crate::processor::{self, Processor, Processors};
 use crate::spec::Settings;
@@ -19,6 +21,9 @@ pub struct Executors {
     processors: Arc<Processors>,
     notifier: Option<Arc<dyn Notifier>>,
     live: Lives,
+    here: Arc<OnceLock<Node>>,
+    /// Answers of the last looks at executors.
+    looked: Arc<Mutex<BTreeMap<String, Result<String, String>>>>,
     runs_max: u32,
 }
 
@@ -29,6 +34,8 @@ impl Default for Executors {
             processors: Arc::default(),
             notifier: None,
             live: Lives::default(),
+            here: Arc::default(),
+            looked: Arc::default(),
             runs_max: RUNS_DEFAULT,
         }
     }
@@ -61,6 +68,16 @@ impl Executors {
         self
     }
 
+    /// The node that these are of, once its jobs were opened.
+    pub(crate) fn here(&self) -> Option<&Node> {
+        self.here.get()
+    }
+
+    /// Says which node these are of; the first one counts.
+    pub(crate) fn is_of(&self, node: &Node) {
+        let _known = self.here.set(node.clone());
+    }
+
     /// The sender of notifications.
     pub(crate) fn notifier(&self) -> Result<&Arc<dyn Notifier>, String> {
         self.notifier.as_ref().ok_or_else(|| "nothing sends notifications here".to_owned())
@@ -69,6 +86,11 @@ impl Executors {
     /// The output of an attempt that is under way.
     pub(crate) fn live(&self, key: &str) -> LiveOutput {
         self.live.of(key)
+    }
+
+    /// The output of an attempt that is under way on another node.
+    pub(crate) fn live_elsewhere(&self, key: &str) -> (LiveOutput, Option<Mirror>) {
+        self.live.copy_of(key)
     }
 
     /// Checks notifications of a job, or of all.
@@ -87,17 +109,24 @@ impl Executors {
     }
 
     /// Looks whether each executor can work, all at once: its name, and what it says. Blocks for
-    /// seconds at most.
-    pub fn health(&self) -> Vec<(String, Result<String, String>)> {
+    /// seconds at most. Without `outside` those that would start a process are as the last look at
+    /// them has found; nothing if there was none.
+    pub fn health(&self, outside: bool) -> Vec<(String, Option<Result<String, String>>)> {
         std::thread::scope(|scope| {
-            let looks: Vec<_> = self
-                .executors
-                .iter()
-                .map(|(name, executor)| (name.clone(), scope.spawn(|| executor.health())))
-                .collect();
+            let look = |(name, executor): (&String, &Arc<dyn Executor>)| {
+                let executor = Arc::clone(executor);
+                let is_looked_at = outside || !executor.looks_outside();
+                (name.clone(), is_looked_at.then(|| scope.spawn(move || executor.health())))
+            };
+            let looks: Vec<_> = self.executors.iter().map(look).collect();
             let ended = looks.into_iter().map(|(name, look)| {
+                let Some(look) = look else {
+                    let known = self.looked.lock().get(&name).cloned();
+                    return (name, known);
+                };
                 let said = look.join().unwrap_or_else(|_| Err("its code has panicked".to_owned()));
-                (name, said)
+                self.looked.lock().insert(name.clone(), said.clone());
+                (name, Some(said))
             });
             ended.collect()
         })

@@ -12,13 +12,21 @@
 
 mod edit;
 mod effects;
+mod elsewhere;
 mod notices;
+mod requests;
+mod resting;
+mod serving;
 mod write;
 
 pub(crate) use edit::{preview, times, Edit};
+pub(crate) use elsewhere::{copy, show_live};
+pub(crate) use resting::Rest;
+pub(crate) use serving::{all_nodes, introduce, keep, look, take_keyed, Stopped, Term};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use turnwheel_engine::internal::WeakWorld;
@@ -28,14 +36,16 @@ use turnwheel_runtime::{Context, Group, Timer};
 use crate::decide::{due_of, next_of, Effect, Turn};
 use crate::error::JobError;
 use crate::graph::Graph;
-use crate::limits::{AGAIN, CLOCK_CHECK, NAME_PARTS};
+use crate::launch::Launch;
+use crate::limits::{AGAIN, CLOCK_CHECK};
 use crate::node::Node;
 use crate::notify::Notify;
 use crate::record::Record;
 use crate::registry::Executors;
+use crate::request::{JobRequest, Reply};
 use crate::schedule::{Schedule, Terms};
 use crate::spec::JobSpec;
-use crate::store::{part_of, JobStore, Names};
+use crate::store::JobStore;
 use crate::view::JobView;
 
 /// Told when a change is durable, or is not.
@@ -47,6 +57,12 @@ pub(crate) struct Roster {
     pub(crate) group: Group,
     pub(crate) store: JobStore,
     pub(crate) node: Node,
+    /// The nodes that run jobs, this one first, and the worlds of all.
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) worlds: BTreeMap<String, u64>,
+    pub(crate) term: Term,
+    /// Requests that wait until the jobs were read.
+    pub(crate) waiting: Vec<(JobRequest, Reply)>,
     /// Zone of schedules that name none.
     pub(crate) zone: TimeZone,
     pub(crate) executors: Executors,
@@ -54,13 +70,17 @@ pub(crate) struct Roster {
     pub(crate) notify: Vec<Notify>,
     /// Whether jobs are only edited here.
     pub(crate) is_at_rest: bool,
+    /// Number of jobs up to which each is read at the start.
+    pub(crate) read_at_start: usize,
+    /// The jobs to which something happens, or soon does.
     pub(crate) entries: BTreeMap<String, Entry>,
+    /// The others.
+    pub(crate) rest: Rest,
     pub(crate) graph: Graph,
-    pub(crate) parts: Vec<Part>,
     /// The user that has paused changes.
     pub(crate) paused_by: Option<String>,
     pub(crate) paused_version: u64,
-    pub(crate) due: BTreeSet<(Time, String)>,
+    pub(crate) due: BTreeSet<(Time, Arc<str>)>,
     pub(crate) armed: Option<(Time, Timer)>,
     /// When the clock was last read.
     pub(crate) seen: Time,
@@ -68,22 +88,7 @@ pub(crate) struct Roster {
 
 impl fmt::Debug for Roster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Roster").field("jobs", &self.entries.len()).finish_non_exhaustive()
-    }
-}
-
-/// A part of the list of names, and the jobs that wait for it.
-#[derive(Debug, Default)]
-pub(crate) struct Part {
-    pub(crate) names: Names,
-    is_writing: bool,
-    is_dirty: bool,
-    waiting: Vec<String>,
-}
-
-impl Part {
-    pub(crate) fn new(names: Names) -> Self {
-        Self { names, ..Self::default() }
+        f.debug_struct("Roster").field("jobs", &self.jobs()).finish_non_exhaustive()
     }
 }
 
@@ -96,8 +101,6 @@ pub(crate) struct Entry {
     /// The stored record, and its version; 0 if there was none.
     pub(crate) stored: Option<Record>,
     pub(crate) version: u64,
-    /// Whether its name is in the list.
-    pub(crate) is_listed: bool,
     pub(crate) is_removed: bool,
     /// Whether it is removed as soon as its dependants know.
     pub(crate) is_leaving: bool,
@@ -107,6 +110,8 @@ pub(crate) struct Entry {
     pub(crate) answers: Vec<Answer>,
     /// Reports of parents that the next write takes.
     acks: Vec<(String, u64)>,
+    /// Runs whose plans begin or are watched: launch and place in it.
+    going: BTreeSet<(u64, usize)>,
     /// Dependants that have not taken a report, by its launch.
     untold: BTreeMap<u64, BTreeSet<String>>,
     wakes_at: Option<Time>,
@@ -121,7 +126,6 @@ impl Entry {
             problem: None,
             stored: None,
             version: 0,
-            is_listed: false,
             is_removed: false,
             is_leaving: false,
             is_dirty: false,
@@ -129,10 +133,26 @@ impl Entry {
             effects: Vec::new(),
             answers: Vec::new(),
             acks: Vec::new(),
+            going: BTreeSet::new(),
             untold: BTreeMap::new(),
             wakes_at: None,
             again: None,
         }
+    }
+
+    /// Whether nothing is under way, and all is written.
+    fn is_quiet(&self) -> bool {
+        let is_written = !self.is_dirty && !self.is_writing && self.version > 0;
+        let awaits_nothing =
+            self.going.is_empty() && self.untold.is_empty() && self.acks.is_empty();
+        let owes_nothing = self.effects.is_empty() && self.answers.is_empty();
+        is_written
+            && awaits_nothing
+            && owes_nothing
+            && self.again.is_none()
+            && !self.is_removed
+            && !self.is_leaving
+            && self.record.is_at_rest()
     }
 }
 
@@ -167,39 +187,28 @@ impl Roster {
         entry.ok_or_else(|| JobError::Unknown(name.to_owned()))
     }
 
-    /// Takes a stored job.
-    pub(crate) fn restore(&mut self, name: &str, record: Record, version: u64) {
-        let mut entry = Entry::new(record.clone());
-        (entry.stored, entry.version, entry.is_listed) = (Some(record), version, true);
-        self.graph.set(name, entry.record.spec.after.iter().map(|after| after.job.clone()));
-        self.entries.insert(name.to_owned(), entry);
-        self.read_schedule(name);
-    }
-
-    /// Goes on with all jobs, once they are all there.
-    pub(crate) fn begin(&mut self, cx: &mut Context<'_, Self>) {
-        if self.is_at_rest {
-            return;
-        }
-        self.seen = self.now();
-        let names: Vec<String> = self.entries.keys().cloned().collect();
-        for name in &names {
-            self.resume(name, cx);
-            self.advance(name, cx);
-        }
-        self.arm(cx);
+    /// Number of jobs.
+    pub(crate) fn jobs(&self) -> usize {
+        self.entries.len() + self.rest.len()
     }
 
     /// Understands the schedule of a job anew.
     pub(crate) fn read_schedule(&mut self, name: &str) {
-        let Some(entry) = self.entries.get_mut(name) else { return };
+        let Some(mut entry) = self.entries.remove(name) else { return };
+        self.set_schedule(name, &mut entry);
+        if let Some(problem) = &entry.problem {
+            tracing::error!(job = name, problem, "a job has no times here");
+        }
+        self.entries.insert(name.to_owned(), entry);
+    }
+
+    fn set_schedule(&self, name: &str, entry: &mut Entry) {
+        debug_assert_eq!(name, entry.record.spec.name, "the key is the name");
         let record = &entry.record;
         match schedule_of(&record.spec, record.anchor, &self.zone) {
             Ok(schedule) => (entry.schedule, entry.problem) = (schedule, None),
             Err(problem) => {
-                tracing::error!(job = name, %problem, "a job has no times here");
-                let problem = format!("schedule: {problem}");
-                (entry.schedule, entry.problem) = (None, Some(problem));
+                (entry.schedule, entry.problem) = (None, Some(format!("schedule: {problem}")));
             }
         }
     }
@@ -223,13 +232,14 @@ impl Roster {
         change: impl FnOnce(&mut Turn<'_>) -> T,
     ) -> Option<T> {
         let now = self.now();
+        self.rouse(name);
         let has_dependants = self.graph.has_children(name);
         let entry = self.entries.get_mut(name).filter(|entry| !entry.is_removed)?;
         let before = entry.record.clone();
         let mut turn = Turn {
             record: &mut entry.record,
             schedule: entry.schedule.as_ref(),
-            node: &self.node,
+            nodes: &self.nodes,
             now,
             has_dependants,
             notify: &self.notify,
@@ -240,6 +250,7 @@ impl Roster {
         let effects = std::mem::take(&mut turn.effects);
         entry.effects.extend(effects);
         let again = entry.again;
+        entry.record.prune(now);
         // The time up to which nothing was due is not worth a write.
         let decided = std::mem::replace(&mut entry.record.decided, before.decided);
         entry.is_dirty |= entry.record != before || !entry.effects.is_empty();
@@ -258,11 +269,12 @@ impl Roster {
         if entry.wakes_at == at {
             return;
         }
+        let name: Arc<str> = Arc::from(name);
         if let Some(before) = std::mem::replace(&mut entry.wakes_at, at) {
-            self.due.remove(&(before, name.to_owned()));
+            self.due.remove(&(before, Arc::clone(&name)));
         }
         if let Some(at) = at {
-            self.due.insert((at, name.to_owned()));
+            self.due.insert((at, name));
         }
     }
 
@@ -297,22 +309,24 @@ impl Roster {
         let now = self.now();
         let is_back = now < self.seen;
         self.seen = now;
-        let due: Vec<String> = if is_back {
-            self.entries.keys().cloned().collect()
+        let due: Vec<Arc<str>> = if is_back {
+            self.names()
         } else {
             let due = self.due.iter().take_while(|(at, _)| *at <= now);
-            due.map(|(_, name)| name.clone()).collect()
+            due.map(|(_, name)| Arc::clone(name)).collect()
         };
         for name in due {
             let again = self
                 .entries
-                .get_mut(&name)
+                .get_mut(&*name)
                 .and_then(|entry| entry.again.take_if(|again| *again <= now || is_back));
             if again.is_some() {
                 self.resume(&name, cx);
             }
             self.advance(&name, cx);
+            self.lay_down(&name);
         }
+        self.check_some(now, cx);
         self.arm(cx);
     }
 
@@ -330,7 +344,7 @@ impl Roster {
         let never =
             is_silent.then(|| "schedule: it has no time to come, so it never fires".to_owned());
         JobView {
-            spec: record.spec.clone(),
+            spec: JobSpec::clone(&record.spec),
             revision: record.revision,
             created_at: record.created_at,
             changed_at: record.changed_at,
@@ -338,17 +352,12 @@ impl Roster {
             next,
             problem: entry.problem.clone().or(never),
             active: record.active.clone(),
-            last: record.ended.back().cloned(),
+            last: record.ended.back().map(|last| Launch::clone(last)),
             counts: record.counts,
             last_success: record.last_success,
             last_error: record.last_error,
             status: record.status,
             dependants: self.graph.children(name),
         }
-    }
-
-    pub(crate) fn part(&mut self, name: &str) -> &mut Part {
-        debug_assert_eq!(self.parts.len() as u64, NAME_PARTS, "all parts were read");
-        &mut self.parts[usize::try_from(part_of(name)).unwrap_or(0)]
     }
 }

@@ -26,6 +26,7 @@ pub fn job(view: &JobView) -> Value {
         "error": view.counts.error,
         "skipped": view.counts.skipped,
         "missed": view.counts.missed,
+        "lost": view.counts.lost,
         "last_success": text(view.last_success),
         "last_error": text(view.last_error),
         "active": view.active.iter().map(launch).collect::<Vec<_>>(),
@@ -34,11 +35,14 @@ pub fn job(view: &JobView) -> Value {
     })
 }
 
-/// The executors of a node, each looked at now: blocks for seconds at most.
-pub fn executors(executors: &Executors) -> Value {
-    let looked = executors.health().into_iter().map(|(name, said)| {
-        let is_ready = said.is_ok();
-        json!({"name": name, "is_ready": is_ready, "detail": said.unwrap_or_else(|why| why)})
+/// The executors of a node, each looked at now: blocks for seconds at most. Those that a look would
+/// start a process for are only looked at if that is allowed; else they are as they were last.
+pub fn executors(executors: &Executors, starts: bool) -> Value {
+    let looked = executors.health(starts).into_iter().map(|(name, said)| {
+        let is_ready = said.as_ref().map(Result::is_ok);
+        let unknown = || Ok("it was not looked at yet: that needs the role operate".to_owned());
+        let detail = said.unwrap_or_else(unknown).unwrap_or_else(|why| why);
+        json!({"name": name, "is_ready": is_ready, "detail": detail})
     });
     json!({ "executors": looked.collect::<Vec<_>>() })
 }
@@ -73,6 +77,7 @@ fn run(run: &Run) -> Value {
     };
     json!({
         "node": run.node,
+        "member": run.member,
         "attempt": run.attempt,
         "state": run.state.name(),
         "begins_at": text(begins),

@@ -70,6 +70,28 @@ pub enum On {
     Always,
 }
 
+/// Number of nodes that run a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Nodes {
+    /// All that match.
+    All,
+    /// So many of those that match, or all of them if there are fewer.
+    #[serde(untagged)]
+    Count(u32),
+}
+
+/// Policy for a launch that no node can run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoNode {
+    /// It has failed.
+    #[default]
+    Fail,
+    /// It waits so long for one, and has failed then.
+    Wait(Span),
+}
+
 /// A parent of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -167,8 +189,21 @@ pub struct JobSpec {
     pub priority: i32,
     /// Labels that a node must have, each with an optional `:count` of nodes.
     pub targets: BTreeMap<String, String>,
+    /// Number of nodes that run a launch; one, or the smallest `:count` of the targets, if nothing
+    /// is said.
+    pub nodes: Option<Nodes>,
+    /// Labels of nodes that are picked first.
+    pub prefer: BTreeMap<String, String>,
+    /// Labels of nodes that are picked last.
+    pub avoid: BTreeMap<String, String>,
+    /// Policy for launches that no node can run.
+    pub no_node: NoNode,
     /// Launches that are kept.
     pub keep: u32,
+    /// Launches that ended longer ago are not kept; but the newest is.
+    pub keep_for: Option<Span>,
+    /// Bytes of output of all launches that are kept: older launches are not; but the newest is.
+    pub keep_bytes: Option<u64>,
     /// Bytes of output that a run keeps.
     pub output_max: u64,
     /// Its owner, for people.
@@ -213,7 +248,13 @@ impl Default for JobSpec {
             concurrency_key: String::new(),
             priority: 0,
             targets: BTreeMap::new(),
+            nodes: None,
+            prefer: BTreeMap::new(),
+            avoid: BTreeMap::new(),
+            no_node: NoNode::default(),
             keep: KEEP_DEFAULT,
+            keep_for: None,
+            keep_bytes: None,
             output_max: OUTPUT_DEFAULT,
             owner: String::new(),
             owner_email: String::new(),
@@ -239,6 +280,12 @@ impl JobSpec {
         if !(1..=KEEP_MAX).contains(&self.keep) {
             return wrong("keep", format!("give a number from 1 to {KEEP_MAX}"));
         }
+        if self.keep_for.is_some_and(|limit| limit.is_zero()) {
+            return wrong("keep_for", "0 keeps nothing: leave it out".to_owned());
+        }
+        if self.keep_bytes == Some(0) {
+            return wrong("keep_bytes", "0 keeps nothing: leave it out".to_owned());
+        }
         if self.output_max > OUTPUT_MAX {
             return wrong("output_max", format!("{OUTPUT_MAX} bytes are the limit"));
         }
@@ -261,6 +308,9 @@ impl JobSpec {
                 return wrong("targets", format!("{label}: {problem}"));
             }
         }
+        if self.nodes == Some(Nodes::Count(0)) {
+            return wrong("nodes", "give 1 or more, or all".to_owned());
+        }
         notify::check(&self.notify)
             .map_err(|problem| JobError::setting(&self.name, "notify", problem))?;
         let bytes = serde_json::to_string(self).map_or(0, |text| text.len());
@@ -268,6 +318,20 @@ impl JobSpec {
             return wrong("config", format!("the job has {bytes} bytes of {SPEC_BYTES_MAX}"));
         }
         Ok(())
+    }
+}
+
+impl JobSpec {
+    /// Number of nodes that run a launch of it at most.
+    pub(crate) fn nodes_max(&self) -> usize {
+        let counts = self.targets.values().filter_map(|value| count_of(value).ok()?.1);
+        let own = match self.nodes {
+            Some(Nodes::All) => Some(u32::MAX),
+            Some(Nodes::Count(count)) => Some(count),
+            None => None,
+        };
+        let count = counts.chain(own).min().unwrap_or(1);
+        usize::try_from(count).unwrap_or(usize::MAX)
     }
 }
 

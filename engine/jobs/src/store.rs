@@ -1,46 +1,60 @@
-//! The jobs in the store of a world: a record for each, pages of its history, and the names.
-//!
-//! A name is listed before its record is written, so that a crash in between leaves a name without a
-//! job, and never a job that nobody finds.
+//! The jobs in the store of a world: a record for each, and pages of its history.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
-use sha2::{Digest, Sha256};
-use turnwheel_actors::entity::{StateStore, StoreError};
-use turnwheel_engine::Time;
+use serde::Deserialize;
+use turnwheel_actors::entity::StoreError;
+use turnwheel_engine::store::{Hold, StateScan};
+use turnwheel_engine::{Time, TimedStates, World};
 
 use crate::launch::Launch;
-use crate::limits::NAME_PARTS;
+use crate::limits::LOAD_PAGE;
 use crate::record::Record;
+use crate::spec::After;
 
 /// Entities of the states.
 const JOB: &str = "turnwheel.job";
 const PAGE: &str = "turnwheel.job.page";
-const NAMES: &str = "turnwheel.job.names";
 const PAUSE: &str = "turnwheel.job.pause";
 const PAUSE_KEY: &str = "changes";
 
-/// The only epoch of the writers: one process has the store.
-const EPOCH: u64 = 1;
-
-/// The states of jobs.
+/// The states of jobs. A world that serves them writes as long as it has the slot: the commit
+/// checks the epoch.
 #[derive(Clone, Debug)]
 pub(crate) struct JobStore {
-    pub(crate) states: Arc<dyn StateStore>,
+    states: TimedStates,
+    hold: Option<Hold>,
 }
 
-/// A part of the list of names.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Names {
-    pub(crate) names: BTreeSet<String>,
+/// All that is stored, apart from older history.
+pub(crate) struct Loaded {
+    /// The jobs, by name.
+    pub(crate) jobs: Vec<Stored>,
+    /// The user that has paused changes, and the version of that.
+    pub(crate) paused: (Option<String>, u64),
+}
+
+/// A job as it is stored.
+pub(crate) struct Stored {
+    pub(crate) name: String,
+    pub(crate) bytes: Box<[u8]>,
     pub(crate) version: u64,
+    /// When it is to be looked at again, if it is at rest.
+    pub(crate) wakes: Option<Time>,
+    /// Its parents.
+    pub(crate) after: Vec<String>,
 }
 
-/// The part of the list that has a name.
-pub(crate) fn part_of(name: &str) -> u64 {
-    let digest = Sha256::digest(name);
-    u64::from(digest[0]) % NAME_PARTS
+/// The fields of a record that are read of each job at the start.
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    wakes: Option<Time>,
+    spec: HeadSpec,
+}
+
+#[derive(Deserialize)]
+struct HeadSpec {
+    #[serde(default)]
+    after: Vec<After>,
 }
 
 fn malformed(entity: &str, key: &str, problem: impl ToString) -> StoreError {
@@ -49,21 +63,57 @@ fn malformed(entity: &str, key: &str, problem: impl ToString) -> StoreError {
 }
 
 impl JobStore {
-    pub(crate) async fn names(&self, part: u64) -> Result<Names, StoreError> {
-        let key = part.to_string();
-        let kept = self.states.load(NAMES, &key).await?;
-        let names = match kept.bytes {
-            Some(bytes) => {
-                serde_json::from_slice(&bytes).map_err(|error| malformed(NAMES, &key, error))?
-            }
-            None => BTreeSet::new(),
-        };
-        Ok(Names { names, version: kept.version })
+    /// To read, and to write beside no server.
+    pub(crate) fn of(world: &World) -> Self {
+        Self { states: world.timed_states(), hold: None }
     }
 
-    pub(crate) async fn save_names(&self, part: u64, names: Names) -> Result<u64, StoreError> {
-        let bytes = serde_json::to_vec(&names.names).unwrap_or_default();
-        self.states.save(NAMES, &part.to_string(), bytes, names.version, EPOCH).await
+    /// To write as the world that serves.
+    pub(crate) fn held(world: &World, hold: Hold) -> Self {
+        Self { hold: Some(hold), ..Self::of(world) }
+    }
+
+    async fn write(
+        &self,
+        name: &str,
+        key: &str,
+        bytes: Option<Vec<u8>>,
+        version: u64,
+    ) -> Result<u64, StoreError> {
+        match self.hold {
+            Some(hold) => self.states.save_held(hold, name, key, (bytes, None), version).await,
+            None => self.states.save(name, key, (bytes, None), version).await,
+        }
+    }
+
+    /// Reads all jobs. One that cannot be read is logged and left alone.
+    pub(crate) async fn load_all(&self) -> Result<Loaded, StoreError> {
+        let (mut jobs, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = self.states.list(JOB, StateScan::After(after), LOAD_PAGE).await?;
+            let is_last = page.len() < LOAD_PAGE;
+            after = page.last().map(|row| row.key.clone()).unwrap_or_default();
+            for row in page {
+                let Some(bytes) = row.record.bytes else { continue };
+                let head = match serde_json::from_slice::<Head>(&bytes) {
+                    Ok(head) => head,
+                    Err(error) => {
+                        tracing::error!(job = row.key, %error, "a job cannot be read");
+                        continue;
+                    }
+                };
+                jobs.push(Stored {
+                    name: row.key,
+                    bytes: bytes.into(),
+                    version: row.record.version,
+                    wakes: head.wakes,
+                    after: head.spec.after.into_iter().map(|after| after.job).collect(),
+                });
+            }
+            if is_last {
+                return Ok(Loaded { jobs, paused: self.paused().await? });
+            }
+        }
     }
 
     /// A record, or why it cannot be read, and its version.
@@ -79,11 +129,11 @@ impl JobStore {
         bytes: Vec<u8>,
         version: u64,
     ) -> Result<u64, StoreError> {
-        self.states.save(JOB, name, bytes, version, EPOCH).await
+        self.write(JOB, name, Some(bytes), version).await
     }
 
     pub(crate) async fn clear(&self, name: &str, version: u64) -> Result<u64, StoreError> {
-        self.states.clear(JOB, name, version, EPOCH).await
+        self.write(JOB, name, None, version).await
     }
 
     fn page_key(name: &str, made: Time, page: u64) -> String {
@@ -113,7 +163,7 @@ impl JobStore {
         let bytes = serde_json::to_vec(launches).unwrap_or_default();
         // A write that was lost before may have left one.
         let version = self.states.load(PAGE, &key).await?.version;
-        self.states.save(PAGE, &key, bytes, version, EPOCH).await.map(drop)
+        self.write(PAGE, &key, Some(bytes), version).await.map(drop)
     }
 
     pub(crate) async fn clear_page(
@@ -125,13 +175,12 @@ impl JobStore {
         let key = Self::page_key(name, made, page);
         let kept = self.states.load(PAGE, &key).await?;
         match kept.bytes {
-            Some(_) => self.states.clear(PAGE, &key, kept.version, EPOCH).await.map(drop),
+            Some(_) => self.write(PAGE, &key, None, kept.version).await.map(drop),
             None => Ok(()),
         }
     }
 
-    /// The user that has paused changes, and the version of that.
-    pub(crate) async fn paused(&self) -> Result<(Option<String>, u64), StoreError> {
+    async fn paused(&self) -> Result<(Option<String>, u64), StoreError> {
         let kept = self.states.load(PAUSE, PAUSE_KEY).await?;
         let by = kept.bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         Ok((by, kept.version))
@@ -142,9 +191,6 @@ impl JobStore {
         by: Option<String>,
         version: u64,
     ) -> Result<u64, StoreError> {
-        match by {
-            Some(by) => self.states.save(PAUSE, PAUSE_KEY, by.into_bytes(), version, EPOCH).await,
-            None => self.states.clear(PAUSE, PAUSE_KEY, version, EPOCH).await,
-        }
+        self.write(PAUSE, PAUSE_KEY, by.map(String::into_bytes), version).await
     }
 }

@@ -1,5 +1,6 @@
 //! A job as people see it.
 
+use serde::{Deserialize, Serialize};
 use turnwheel_engine::Time;
 
 use crate::launch::{Launch, LaunchState};
@@ -7,7 +8,7 @@ use crate::record::Counts;
 use crate::spec::JobSpec;
 
 /// A job as it was at one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct JobView {
     /// Its settings.

@@ -1,6 +1,7 @@
 //! Times that have come, and times that were missed.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use turnwheel_engine::Time;
@@ -88,6 +89,9 @@ impl Turn<'_> {
         if planned > self.record.replay_until {
             return false;
         }
+        if planned <= self.record.settled {
+            return true;
+        }
         let is_active = self.record.active.iter().any(|launch| launch.covers(planned));
         let Some(place) = self.record.of_time(planned).filter(|_| !is_active) else {
             let oldest = self.record.ended.iter().find(|launch| launch.is_scheduled());
@@ -95,7 +99,7 @@ impl Turn<'_> {
             // Older rows are in pages: every time before the oldest one here was decided.
             return is_active || (is_paged && oldest.is_none_or(|oldest| planned < oldest.planned));
         };
-        let row = &mut self.record.ended[place];
+        let row = Arc::make_mut(&mut self.record.ended[place]);
         if row.state != LaunchState::Missed {
             return true;
         }

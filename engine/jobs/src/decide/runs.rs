@@ -6,9 +6,10 @@ use turnwheel_engine::{PlanId, Time};
 
 use super::{cut, Effect, Turn};
 use crate::launch::{Launch, LaunchState, Run, RunState};
+use crate::limits::NODE_LOOK;
 use crate::notify::Event;
 use crate::record::End;
-use crate::spec::Unknown;
+use crate::spec::{NoNode, Unknown};
 
 /// End of a run, as its plan says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,10 @@ pub(crate) struct Ended {
     pub(crate) output_bytes: u64,
     pub(crate) is_cut: bool,
     pub(crate) note: String,
+    /// The node that has run it, if it says so.
+    pub(crate) node: Option<String>,
+    /// Whether it has certainly not begun.
+    pub(crate) is_unbegun: bool,
 }
 
 impl Turn<'_> {
@@ -48,7 +53,7 @@ impl Turn<'_> {
         row.state = match (ended.state, policy) {
             (RunState::Succeeded, _) => RunState::Succeeded,
             _ if cancelled_by.is_some() => RunState::Cancelled,
-            (RunState::Unknown, Unknown::Fail | Unknown::Retry) => RunState::Failed,
+            (RunState::Unknown, Unknown::Fail | Unknown::Retry) => RunState::Lost,
             (state, _) => state,
         };
         row.reason = cut(&ended.reason);
@@ -56,26 +61,66 @@ impl Turn<'_> {
         row.ended_at = Some(now);
         (row.output_bytes, row.is_cut) = (ended.output_bytes, ended.is_cut);
         row.note = cut(&ended.note);
-        let (state, node, attempt) = (row.state, row.node.clone(), row.attempt);
+        if let Some(node) = ended.node {
+            row.node = node;
+        }
+        let (state, member, attempt) = (row.state, row.member, row.attempt);
         if state == RunState::Cancelled {
             if let Some(by) = cancelled_by.as_ref().filter(|_| row.reason.is_empty()) {
                 row.reason = format!("cancelled by {by}");
             }
         }
+        if ended.is_unbegun && cancelled_by.is_none() {
+            return self.move_run(id, run);
+        }
+        self.record.counts.lost += u64::from(is_unknown);
         self.count(state);
-        let is_retried = state == RunState::Failed
-            && cancelled_by.is_none()
+        let is_retried = matches!(state, RunState::Failed | RunState::Lost)
             && attempt <= self.record.spec.retries
             && !(is_unknown && policy == Unknown::Fail);
         if is_retried {
             let at = now.after(self.pause(attempt));
-            let next = Run::new(&node, attempt + 1, RunState::Waiting(at));
-            if let Some(launch) = self.active(id) {
-                launch.runs.push(next);
+            let node = self.other_node(id, member);
+            if let (Some(launch), Ok(node)) = (self.active(id), node) {
+                launch.runs.push(Run::new(member, &node, attempt + 1, RunState::Waiting(at)));
+                return;
             }
-            return;
         }
         self.finish(id);
+    }
+
+    /// A node for a further attempt of a member: one that no other member has and where none has
+    /// failed, if there is one.
+    fn other_node(&self, id: u64, member: u32) -> Result<String, String> {
+        let launch = self.record.active.iter().find(|launch| launch.id == id);
+        let launch = launch.ok_or_else(|| "the launch is over".to_owned())?;
+        self.choice(launch).one(|node| {
+            let runs = launch.runs.iter().filter(|run| run.node == node);
+            let (own, other): (Vec<&Run>, Vec<&Run>) = runs.partition(|run| run.member == member);
+            (!other.is_empty(), own.iter().map(|run| (run.attempt, run.moves)).max())
+        })
+    }
+
+    /// An attempt that has not begun on its node goes to another one, or has failed.
+    fn move_run(&mut self, id: u64, run: usize) {
+        let Some(row) = self.active(id).and_then(|launch| launch.runs.get(run)) else { return };
+        let (member, attempt, moves) = (row.member, row.attempt, row.moves + 1);
+        let next = match self.other_node(id, member) {
+            Ok(node) => Run::new(member, &node, attempt, RunState::Running),
+            Err(problem) => {
+                let mut next = Run::new(member, "", attempt, RunState::Failed);
+                (next.reason, next.ended_at) = (cut(&problem), Some(self.now));
+                self.count(RunState::Failed);
+                next
+            }
+        };
+        let Some(launch) = self.active(id) else { return };
+        let (run, is_going) = (launch.runs.len(), !next.state.is_over());
+        launch.runs.push(Run { moves, ..next });
+        match is_going {
+            true => self.effects.push(Effect::Start { launch: id, run }),
+            false => self.finish(id),
+        }
     }
 
     fn count(&mut self, state: RunState) {
@@ -108,7 +153,8 @@ impl Turn<'_> {
         let mut launch = self.record.active.remove(place);
         launch.state = state_of(&launch);
         if launch.reason.is_empty() && launch.state != LaunchState::Succeeded {
-            launch.reason = launch.runs.last().map(|run| run.reason.clone()).unwrap_or_default();
+            let bad = launch.runs.iter().rfind(|run| run.state != RunState::Succeeded);
+            launch.reason = bad.map(|run| run.reason.clone()).unwrap_or_default();
         }
         let is_success = launch.state == LaunchState::Succeeded;
         self.tell_end(id, launch.state);
@@ -142,24 +188,65 @@ impl Turn<'_> {
     /// Begins the attempts whose pause is over, and says when the next one is.
     pub(super) fn start_waiting(&mut self) -> Option<Time> {
         let (now, mut next) = (self.now, None::<Time>);
-        let mut begun = Vec::new();
-        for launch in &mut self.record.active {
-            for (place, run) in launch.runs.iter_mut().enumerate() {
+        let mut ready = Vec::new();
+        for launch in &self.record.active {
+            for (place, run) in launch.runs.iter().enumerate() {
                 match run.state {
                     RunState::Waiting(at) if at <= now => {
-                        run.state = RunState::Running;
-                        self.effects.push(Effect::Start { launch: launch.id, run: place });
-                        begun.push((launch.id, place));
+                        ready.push((launch.id, place, run.member, run.node.clone()));
                     }
                     RunState::Waiting(at) => next = Some(next.map_or(at, |next| next.min(at))),
                     _ => {}
                 }
             }
         }
-        for (launch, run) in begun {
-            self.tell(launch, Some(run), Event::Start);
+        for (id, place, member, node) in ready {
+            // Its node may have gone since.
+            let is_there = self.nodes.iter().any(|known| known.name == node);
+            match if is_there { Ok(node) } else { self.other_node(id, member) } {
+                Ok(node) => self.start_run(id, place, node),
+                Err(problem) if self.gives_up(id, place) => {
+                    self.fail_run(id, place, &problem);
+                }
+                Err(_) => {
+                    let look = now.after(NODE_LOOK);
+                    next = Some(next.map_or(look, |next| next.min(look)));
+                }
+            }
         }
         next
+    }
+
+    fn start_run(&mut self, id: u64, place: usize, node: String) {
+        if let Some(run) = self.active(id).and_then(|launch| launch.runs.get_mut(place)) {
+            (run.state, run.node) = (RunState::Running, node);
+        }
+        self.effects.push(Effect::Start { launch: id, run: place });
+        self.tell(id, Some(place), Event::Start);
+    }
+
+    /// Whether an attempt that no node can run waits no longer for one.
+    fn gives_up(&mut self, id: u64, place: usize) -> bool {
+        let limit = match self.record.spec.no_node {
+            NoNode::Fail => return true,
+            NoNode::Wait(limit) => limit.0,
+        };
+        let now = self.now;
+        let row = self.active(id).and_then(|launch| launch.runs.get(place));
+        row.is_none_or(|row| match row.state {
+            RunState::Waiting(since) => since.after(limit) <= now,
+            _ => true,
+        })
+    }
+
+    fn fail_run(&mut self, id: u64, place: usize, problem: &str) {
+        let now = self.now;
+        if let Some(run) = self.active(id).and_then(|launch| launch.runs.get_mut(place)) {
+            (run.state, run.ended_at) = (RunState::Failed, Some(now));
+            run.reason = cut(problem);
+        }
+        self.count(RunState::Failed);
+        self.finish(id);
     }
 
     /// Cancels the launches that are over their deadline, and says when the next one is.
@@ -219,15 +306,16 @@ impl Turn<'_> {
     }
 }
 
-/// The state of a group: by the last attempt on each node.
+/// The state of a group: by the last attempt of each member.
 fn state_of(launch: &Launch) -> LaunchState {
     let mut last: Vec<&Run> = Vec::new();
     for run in &launch.runs {
-        last.retain(|other| other.node != run.node);
+        last.retain(|other| other.member != run.member);
         last.push(run);
     }
     let has = |state: RunState| last.iter().any(|run| run.state == state);
-    match (has(RunState::Succeeded), has(RunState::Failed)) {
+    let has_failed = has(RunState::Failed) || has(RunState::Lost);
+    match (has(RunState::Succeeded), has_failed) {
         _ if has(RunState::Unknown) => LaunchState::Unknown,
         _ if has(RunState::Cancelled) => LaunchState::Cancelled,
         (true, false) => LaunchState::Succeeded,

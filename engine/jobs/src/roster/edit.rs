@@ -9,6 +9,7 @@ use crate::error::JobError;
 use crate::limits::JOBS_MAX;
 use crate::record::Record;
 use crate::schedule::Schedule;
+use crate::shared::Shared;
 use crate::spec::JobSpec;
 
 /// An edit of a job.
@@ -48,7 +49,7 @@ impl Roster {
         }
         let parents: Vec<String> = spec.after.iter().map(|after| after.job.clone()).collect();
         for parent in &parents {
-            if self.found(parent).is_err() {
+            if self.found(parent).is_err() && !self.rest.has(parent) {
                 let (job, parent) = (name.clone(), parent.clone());
                 return Err(JobError::UnknownParent { job, parent });
             }
@@ -99,7 +100,7 @@ impl Roster {
         let (now, name) = (self.now(), spec.name.clone());
         let known = self.found(&name).ok().map(|entry| {
             let record = &entry.record;
-            (record.spec.clone(), record.revision, record.anchor, entry.problem.is_some())
+            (JobSpec::clone(&record.spec), record.revision, record.anchor, entry.problem.is_some())
         });
         let found = known.as_ref().map_or(0, |(_, revision, ..)| *revision);
         if let Some(expected) = revision.filter(|expected| *expected != found) {
@@ -124,7 +125,7 @@ impl Roster {
             record.decided = now;
         }
         record.anchor = anchor;
-        record.spec = spec;
+        record.spec = Shared::new(spec);
         record.revision += 1;
         (record.changed_at, record.changed_by) = (now, by);
         (entry.schedule, entry.problem) = (schedule, None);
@@ -138,7 +139,7 @@ impl Roster {
         now: Time,
         by: &str,
     ) -> Result<(), JobError> {
-        if self.entries.len() >= JOBS_MAX {
+        if self.jobs() >= JOBS_MAX {
             return Err(JobError::TooMany(JOBS_MAX));
         }
         let name = spec.name.clone();
@@ -161,9 +162,18 @@ impl Roster {
     }
 
     /// Removes a job that no other one runs after.
-    pub(crate) fn remove(&mut self, name: &str, answer: Answer, cx: &mut Context<'_, Self>) {
+    pub(crate) fn remove(
+        &mut self,
+        name: &str,
+        revision: Option<u64>,
+        answer: Answer,
+        cx: &mut Context<'_, Self>,
+    ) {
         let refused = self.refuse_paused().and_then(|()| {
-            self.found(name)?;
+            let found = self.found(name)?.record.revision;
+            if let Some(expected) = revision.filter(|expected| *expected != found) {
+                return Err(JobError::Changed { job: name.to_owned(), expected, found });
+            }
             match self.graph.children(name) {
                 children if children.is_empty() => Ok(()),
                 children => Err(JobError::HasDependants {

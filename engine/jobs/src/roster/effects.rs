@@ -1,6 +1,6 @@
 //! Effects of durable decisions: plans begin and end, dependants are told.
 
-use turnwheel_engine::internal::key_of_cause;
+use turnwheel_engine::internal::{in_world, key_of_cause};
 use turnwheel_engine::{
     PlanError, PlanHandle, PlanId, PlanState, PlanView, Time, TriggerError, TriggerOptions,
 };
@@ -77,6 +77,9 @@ impl Roster {
             return;
         };
         let (made, spec) = (record.created_at, &record.spec);
+        if entry.going.contains(&(launch, run)) {
+            return;
+        }
         let of_run = OfRun { job: name.to_owned(), made, launch, run };
         if let Some(plan) = row.plan {
             return self.watch(of_run, world.plan(plan), cx);
@@ -95,12 +98,20 @@ impl Roster {
             concurrency_key: spec.concurrency_key.clone(),
             key: key.clone(),
             processors: spec.processors.clone(),
+            targets: spec.targets.clone(),
         };
         let options = TriggerOptions::new()
             .label("job", name)
             .label("planned", of.planned.to_string())
             .by(format!("job {name}"))
             .priority(spec.priority);
+        let options = match self.worlds.get(&row.node) {
+            Some(other) => in_world(options, *other),
+            None => options,
+        };
+        if let Some(entry) = self.entries.get_mut(name) {
+            entry.going.insert((launch, run));
+        }
         let begun = world.trigger_with::<RunJob>(key_of_cause(options, key), work);
         cx.await_interleaved(begun, move |roster, cx, outcome| {
             roster.begun(of_run, outcome, cx);
@@ -110,6 +121,13 @@ impl Roster {
     /// Whether a run is one of the job that has its name now: another one may have been made.
     fn is_there(&self, run: &OfRun) -> bool {
         self.entries.get(&run.job).is_some_and(|entry| entry.record.created_at == run.made)
+    }
+
+    /// Nothing is awaited of a run any more.
+    fn rests(&mut self, run: &OfRun) {
+        if let Some(entry) = self.entries.get_mut(&run.job) {
+            entry.going.remove(&(run.launch, run.run));
+        }
     }
 
     fn begun(
@@ -122,6 +140,7 @@ impl Roster {
             return;
         }
         let (name, launch, run) = (of_run.job.clone(), of_run.launch, of_run.run);
+        self.rests(&of_run);
         match outcome {
             Ok(plan) => {
                 if let Some(entry) = self.entries.get_mut(&name) {
@@ -133,7 +152,10 @@ impl Roster {
                 self.watch(of_run, plan.clone(), cx);
                 self.turn(&name, cx, |turn| turn.started(launch, run, plan.id()));
             }
-            Err(TriggerError::Store(_) | TriggerError::Refused(_)) => self.try_again(&name, cx),
+            // Its plan may have begun: the key finds it.
+            Err(TriggerError::Store(_) | TriggerError::Refused(_) | TriggerError::Connect(_)) => {
+                self.try_again(&name, cx)
+            }
             Err(error) => {
                 let reason = format!("its plan could not begin: {error}");
                 self.over(&of_run, RunState::Failed, reason, cx);
@@ -143,6 +165,11 @@ impl Roster {
 
     /// Waits for the end of a run's plan.
     fn watch(&mut self, of_run: OfRun, plan: PlanHandle, cx: &mut Context<'_, Self>) {
+        let place = (of_run.launch, of_run.run);
+        let entry = self.entries.get_mut(&of_run.job);
+        if !entry.is_some_and(|entry| entry.going.insert(place)) {
+            return;
+        }
         cx.await_interleaved(plan.finished(), move |roster, cx, outcome| {
             roster.finished(&of_run, outcome, cx);
         });
@@ -157,6 +184,7 @@ impl Roster {
         if !self.is_there(of_run) {
             return;
         }
+        self.rests(of_run);
         match outcome {
             Ok(view) if view.state == PlanState::Paused => {
                 let reason = format!("its plan {} was paused", view.id);
@@ -185,7 +213,16 @@ impl Roster {
         cx: &mut Context<'_, Self>,
     ) {
         let note = String::new();
-        let ended = Ended { state, reason, started_at: None, output_bytes: 0, is_cut: false, note };
+        let ended = Ended {
+            state,
+            reason,
+            started_at: None,
+            output_bytes: 0,
+            is_cut: false,
+            note,
+            node: None,
+            is_unbegun: false,
+        };
         let OfRun { job, launch, run, .. } = of_run;
         self.turn(job, cx, |turn| turn.ended(*launch, *run, ended));
     }
@@ -220,6 +257,7 @@ impl Roster {
             for child in &children {
                 let expected = self.graph.expected(child, &report.root.job);
                 let ack = (report.job.clone(), report.launch);
+                self.rouse(child);
                 if let Some(entry) = self.entries.get_mut(child) {
                     // Before the turn: the write that it begins takes the ack with it.
                     entry.acks.push(ack.clone());

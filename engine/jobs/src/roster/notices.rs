@@ -17,7 +17,7 @@ struct Order {
     owner: String,
     launch: Launch,
     notice: Notice,
-    /// Those that want to know, with their keys.
+    /// Receivers of the event, with their keys.
     wanted: Vec<(Notify, String)>,
 }
 

@@ -1,20 +1,23 @@
 //! Writes of jobs: one at a time for each job, with what has come together.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use turnwheel_actors::entity::StoreError;
 use turnwheel_engine::Time;
 use turnwheel_runtime::Context;
 
-use super::{Answer, Roster};
+use super::{Answer, Roster, Term};
 use crate::decide::Effect;
 use crate::error::JobError;
 use crate::launch::Launch;
 use crate::record::Record;
-use crate::store::{part_of, JobStore};
+use crate::store::JobStore;
 
 /// A write on its way, and what follows from it.
 struct Write {
+    /// The term of its begin: what comes back in a later one counts no more.
+    term: Term,
     record: Option<Record>,
     version: u64,
     effects: Vec<Effect>,
@@ -32,20 +35,13 @@ struct Pages {
 }
 
 impl Roster {
-    /// Writes a job if it has changed, and its name before it if that is new.
+    /// Writes a job if it has changed.
     pub(crate) fn write(&mut self, name: &str, cx: &mut Context<'_, Self>) {
         let Some(entry) = self.entries.get_mut(name) else { return };
         if entry.is_writing || !entry.is_dirty {
             return;
         }
         entry.is_writing = true;
-        if !entry.is_listed && !entry.is_removed {
-            let part = self.part(name);
-            part.names.names.insert(name.to_owned());
-            part.waiting.push(name.to_owned());
-            part.is_dirty = true;
-            return self.write_names(part_of(name), cx);
-        }
         entry.is_dirty = false;
         let record = &mut entry.record;
         let new = record.overflow().map(|launches| (record.pages.1, launches));
@@ -54,8 +50,11 @@ impl Roster {
         }
         let kept_from = if entry.is_removed { record.pages.1 } else { record.pages.0 };
         let pages = Pages { made: record.created_at, new, old: record.swept..kept_from };
+        let wakes = (record.is_at_rest() && !self.is_at_rest)
+            .then(|| entry.wakes_at.unwrap_or(Time(u64::MAX)));
         let write = Write {
-            record: (!entry.is_removed).then(|| entry.record.clone()),
+            term: self.term,
+            record: (!entry.is_removed).then(|| Record { wakes, ..entry.record.clone() }),
             version: entry.version,
             effects: std::mem::take(&mut entry.effects),
             answers: std::mem::take(&mut entry.answers),
@@ -76,6 +75,12 @@ impl Roster {
         outcome: Result<(u64, u64), StoreError>,
         cx: &mut Context<'_, Self>,
     ) {
+        if write.term != self.term {
+            let why = "another node serves the jobs now: look whether it was done";
+            return write.answers.into_iter().for_each(|answer| {
+                answer(Err(JobError::Failed(why.to_owned())));
+            });
+        }
         let Some(entry) = self.entries.get_mut(name) else { return };
         entry.is_writing = false;
         let (version, swept) = match outcome {
@@ -88,8 +93,10 @@ impl Roster {
             entry.record.swept = swept;
         }
         let is_gone = write.record.is_none();
-        entry.stored = write.record;
-        let view = self.entries.get(name).map(|entry| self.view(name, entry));
+        entry.stored = write.record.map(|record| Record { wakes: None, ..record });
+        let is_asked = !write.answers.is_empty();
+        let entry = self.entries.get(name).filter(|_| is_asked);
+        let view = entry.map(|entry| self.view(name, entry));
         for answer in write.answers {
             answer(view.clone().ok_or_else(|| JobError::Unknown(name.to_owned())));
         }
@@ -103,24 +110,21 @@ impl Roster {
             self.carry_out(name, write.effects, cx);
         }
         self.write(name, cx);
+        self.lay_down(name);
         self.arm(cx);
     }
 
-    /// The record of a removed job is gone: its name follows, unless it was made again meanwhile.
+    /// The record of a removed job is gone, unless it was made again meanwhile.
     fn gone(&mut self, name: &str, cx: &mut Context<'_, Self>) {
         let Some(entry) = self.entries.get_mut(name) else { return };
         if !entry.is_removed {
             return self.write(name, cx);
         }
         if let Some(at) = entry.wakes_at {
-            self.due.remove(&(at, name.to_owned()));
+            self.due.remove(&(at, Arc::from(name)));
         }
         self.entries.remove(name);
         self.graph.set(name, []);
-        let part = self.part(name);
-        part.names.names.remove(name);
-        part.is_dirty = true;
-        self.write_names(part_of(name), cx);
     }
 
     /// A change was not made, or nobody knows: the job is as the store has it.
@@ -132,6 +136,13 @@ impl Roster {
         cx: &mut Context<'_, Self>,
     ) {
         tracing::error!(job = name, %error, "a job was not stored");
+        if matches!(error, StoreError::Fenced { .. }) {
+            let why = "another node serves the jobs now: try again";
+            for answer in write.answers {
+                answer(Err(JobError::Failed(why.to_owned())));
+            }
+            return self.step_down(cx);
+        }
         let Some(entry) = self.entries.get_mut(name) else { return };
         let waiting = std::mem::take(&mut entry.answers);
         for answer in write.answers.into_iter().chain(waiting) {
@@ -142,13 +153,15 @@ impl Roster {
         entry.is_writing = true;
         let (store, name) = (self.store.clone(), name.to_owned());
         let of = name.clone();
-        let group = self.group.clone();
+        let (group, term) = (self.group.clone(), self.term);
         let read = async move {
             let _waited = group.sleep(crate::limits::AGAIN).await;
             store.load(&of).await
         };
         cx.await_interleaved(read, move |roster: &mut Self, cx, outcome| {
-            roster.read_again(&name, outcome, cx);
+            if roster.term == term {
+                roster.read_again(&name, outcome, cx);
+            }
         });
     }
 
@@ -165,7 +178,8 @@ impl Roster {
             Ok((Some(record), version)) => {
                 entry.version = version;
                 entry.stored = Some(record.clone());
-                entry.record = record;
+                let before = std::mem::replace(&mut entry.record, record);
+                entry.record.keep_plans(&before);
             }
             Ok((None, version)) => {
                 entry.version = version;
@@ -173,7 +187,10 @@ impl Roster {
                 return self.gone(name, cx);
             }
             Err(_) => match entry.stored.clone() {
-                Some(stored) => entry.record = stored,
+                Some(stored) => {
+                    let before = std::mem::replace(&mut entry.record, stored);
+                    entry.record.keep_plans(&before);
+                }
                 None => {
                     entry.is_removed = true;
                     return self.gone(name, cx);
@@ -184,57 +201,6 @@ impl Roster {
         self.graph.set(name, after.into_iter().map(|after| after.job));
         self.read_schedule(name);
         self.try_again(name, cx);
-    }
-
-    /// Writes a part of the names, and then the jobs that wait for it.
-    fn write_names(&mut self, number: u64, cx: &mut Context<'_, Self>) {
-        let place = usize::try_from(number).unwrap_or(0);
-        let part = &mut self.parts[place];
-        if part.is_writing || !part.is_dirty {
-            return;
-        }
-        (part.is_writing, part.is_dirty) = (true, false);
-        let (waiting, names) = (std::mem::take(&mut part.waiting), part.names.clone());
-        let store = self.store.clone();
-        let saved = async move {
-            match store.save_names(number, names).await {
-                Err(StoreError::Conflict { found, .. }) => Err(Some(found)),
-                Err(_) => Err(None),
-                Ok(version) => Ok(version),
-            }
-        };
-        cx.await_interleaved(saved, move |roster: &mut Self, cx, outcome| {
-            let part = &mut roster.parts[place];
-            part.is_writing = false;
-            if let Ok(version) | Err(Some(version)) = outcome {
-                part.names.version = version;
-            }
-            for name in waiting {
-                let Some(entry) = roster.entries.get_mut(&name) else { continue };
-                entry.is_writing = false;
-                match outcome {
-                    Ok(_) => {
-                        entry.is_listed = true;
-                        roster.write(&name, cx);
-                    }
-                    Err(_) => roster.refuse_new(&name),
-                }
-            }
-            roster.write_names(number, cx);
-        });
-    }
-
-    /// A new job whose name was not stored.
-    fn refuse_new(&mut self, name: &str) {
-        let Some(entry) = self.entries.remove(name) else { return };
-        if let Some(at) = entry.wakes_at {
-            self.due.remove(&(at, name.to_owned()));
-        }
-        self.graph.set(name, []);
-        self.part(name).names.names.remove(name);
-        for answer in entry.answers {
-            answer(Err(JobError::Failed("the store took no new job: try again".to_owned())));
-        }
     }
 }
 

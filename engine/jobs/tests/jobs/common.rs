@@ -111,6 +111,10 @@ pub(crate) struct Stage {
     pub(crate) note: Note,
     pub(crate) post: Post,
     executors: Executors,
+    /// Jobs of which each is read at the start.
+    pub(crate) reading: usize,
+    /// Zone of jobs that name none.
+    pub(crate) zone: &'static str,
 }
 
 pub(crate) fn time(text: &str) -> Time {
@@ -157,8 +161,9 @@ impl Stage {
         let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
         let world = sim.block_on(builder.open(store));
         let world = world.expect("it ends").expect("the world begins");
-        let jobs = open(&sim, &world, &executors);
-        Self { sim, world, jobs, play, note, post, executors }
+        let (reading, zone) = (usize::MAX, "UTC");
+        let jobs = open(&sim, &world, &executors, (reading, zone));
+        Self { sim, world, jobs, play, note, post, executors, reading, zone }
     }
 
     /// Ends the jobs, lets time pass without them, and opens them again.
@@ -166,7 +171,8 @@ impl Stage {
         self.jobs.end();
         self.sim.run_until_idle();
         self.sim.advance(length);
-        self.jobs = open(&self.sim, &self.world, &self.executors);
+        let how = (self.reading, self.zone);
+        self.jobs = open(&self.sim, &self.world, &self.executors, how);
         self.sim.run_until_idle();
     }
 
@@ -208,9 +214,14 @@ pub(crate) fn row(launch: &Launch) -> String {
     format!("{} {}{times}", &planned[11..19], launch.state.name())
 }
 
-pub(crate) fn open(sim: &Sim, world: &World, executors: &Executors) -> Jobs {
+pub(crate) fn open(
+    sim: &Sim,
+    world: &World,
+    executors: &Executors,
+    (reading, zone): (usize, &str),
+) -> Jobs {
     let node = Node::new("here").label("region", "eu").label("disk", "fast");
-    let options = JobsOptions::new(executors).node(node).zone("UTC");
+    let options = JobsOptions::new(executors).node(node).zone(zone).read_at_start(reading);
     let group = sim.group("jobs");
     sim.block_on(Jobs::open(world, &group, options)).expect("it ends").expect("they are read")
 }

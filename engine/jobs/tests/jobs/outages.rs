@@ -80,6 +80,19 @@ fn a_clock_that_is_set_back_launches_no_time_twice() {
 }
 
 #[test]
+fn times_of_a_forgotten_history_do_not_come_again_when_the_clock_is_set_back() {
+    let stage = Stage::at("2026-01-01T00:00:30Z");
+    stage.put(job("minutely", "@minutely", |_| ()));
+    stage.sim.advance(5 * MINUTE);
+    stage.wait(stage.jobs.forget("minutely")).expect("it is there");
+    stage.sim.set_wall(time("2026-01-01T00:02:30Z").into());
+    stage.sim.advance(10 * SECOND);
+    stage.sim.advance(4 * MINUTE);
+    assert_eq!(stage.rows("minutely"), ["00:06:00 succeeded"]);
+    assert_eq!(stage.get("minutely").counts.success, 1);
+}
+
+#[test]
 fn a_jump_ahead_misses_times_and_a_jump_back_makes_up_for_them() {
     let stage = Stage::at("2026-01-01T00:30:00Z");
     stage.put(job("hourly", "@hourly", |spec| spec.missed = Missed::None));

@@ -3,7 +3,7 @@
 use turnwheel_engine::Time;
 use turnwheel_jobs::{Backoff, LaunchState, RunState, Span};
 
-use super::common::{job, set, Stage, MINUTE, SECOND};
+use super::common::{job, set, time, Stage, HOUR, MINUTE, SECOND};
 
 #[test]
 fn failures_are_retried_with_growing_pauses() {
@@ -157,4 +157,67 @@ fn forgetting_a_history_resets_counts_in_one_step() {
     assert!(stage.history("often").is_empty());
     let error = stage.wait(stage.jobs.forget("nothing")).unwrap_err().to_string();
     assert_eq!(error, "there is no job «nothing»");
+}
+
+#[test]
+fn history_is_kept_by_age_over_pages() {
+    let stage = Stage::at("2026-01-01T00:00:30Z");
+    stage.put(job("minutely", "@minutely", |spec| {
+        (spec.keep, spec.keep_for) = (10_000, Some(Span::seconds(3_600)));
+    }));
+    stage.sim.advance(5 * HOUR);
+    let rows = stage.rows("minutely");
+    assert_eq!(rows.len(), 60, "{rows:?}");
+    assert_eq!(rows[0], "04:01:00 succeeded");
+    // Older pages are not in the store.
+    let made = stage.get("minutely").created_at.0;
+    let states = stage.world.states();
+    let key = format!("minutely/{made}/0");
+    let page = stage.block(states.load("turnwheel.job.page", &key)).expect("it is read");
+    assert_eq!(page.bytes, None);
+    // The newest one stays, however old it is.
+    stage.wait(stage.jobs.toggle("minutely", Some(true), "ann")).expect("it is there");
+    stage.sim.advance(10 * HOUR);
+    assert!(stage.get("minutely").last.is_some());
+    // A clock that is set back finds times that were decided.
+    stage.wait(stage.jobs.toggle("minutely", Some(false), "ann")).expect("it is there");
+    let begun = stage.play.begun.lock().expect("no panic before").len();
+    stage.sim.set_wall(time("2026-01-01T02:00:30Z").into());
+    stage.sim.advance(10 * SECOND);
+    stage.sim.advance(HOUR);
+    assert_eq!(stage.play.begun.lock().expect("no panic before").len(), begun);
+}
+
+#[test]
+fn history_is_kept_by_size_over_pages() {
+    let mut stage = Stage::at("2026-01-01T00:00:30Z");
+    stage.put(job("wordy", "@minutely", |spec| {
+        (spec.keep, spec.keep_bytes) = (10_000, Some(50_000));
+        set(spec, "says", &"x".repeat(1_000));
+    }));
+    stage.sim.advance(10 * HOUR);
+    let kept = |stage: &Stage| stage.history("wordy");
+    let bytes: u64 = kept(&stage).iter().map(|launch| launch.runs[0].output_bytes).sum();
+    assert!((30_000..=50_000).contains(&bytes), "{bytes} bytes in {} launches", kept(&stage).len());
+    assert_eq!(stage.get("wordy").counts.success, 600, "the counts stay");
+    let made = stage.get("wordy").created_at.0;
+    let page =
+        stage.block(stage.world.states().load("turnwheel.job.page", &format!("wordy/{made}/0")));
+    assert_eq!(page.expect("it is read").bytes, None, "older pages are not in the store");
+    stage.outage(SECOND);
+    assert!(!kept(&stage).is_empty());
+    // One launch that is larger than the limit is kept as the newest.
+    stage.put(job("wordy", "@minutely", |spec| {
+        (spec.keep, spec.keep_bytes) = (10_000, Some(500));
+        set(spec, "says", &"x".repeat(1_000));
+    }));
+    stage.sim.advance(10 * MINUTE);
+    assert_eq!(kept(&stage).len(), 1);
+    // A clock that is set back finds times that were decided.
+    let begun = stage.play.begun.lock().expect("no panic before").len();
+    stage.sim.set_wall(time("2026-01-01T08:00:30Z").into());
+    stage.sim.advance(HOUR);
+    assert_eq!(stage.play.begun.lock().expect("no panic before").len(), begun);
+    let refused = job("none", "@daily", |spec| spec.keep_bytes = Some(0));
+    assert!(stage.refused(refused).contains("keep_bytes"));
 }

@@ -269,3 +269,87 @@ fn jitter_is_stable_and_within_its_limit() {
     let first = stage.history("j")[0].clone();
     assert_eq!((first.planned, first.decided), (time("2026-01-01T01:00:00Z"), next));
 }
+
+#[test]
+fn odd_patterns_have_the_times_that_their_text_says() {
+    let now = "2026-02-27T23:59:59Z";
+    check("59 59 23 31 * *", now, &["2026-03-31T23:59:59Z", "2026-05-31T23:59:59Z"]);
+    check("0 0 0 */10 * *", now, &["2026-03-01T00:00:00Z", "2026-03-11T00:00:00Z"]);
+    check("0 0 12 1 1 SUN", now, &["2027-01-01T12:00:00Z", "2027-01-03T12:00:00Z"]);
+    check("0 0 0 * * 1-5", now, &["2026-03-02T00:00:00Z", "2026-03-03T00:00:00Z"]);
+    check("0,30 0 0 1,15 * ?", now, &["2026-03-01T00:00:00Z", "2026-03-01T00:00:30Z"]);
+    check("0 0 0 29 feb *", now, &["2028-02-29T00:00:00Z", "2032-02-29T00:00:00Z"]);
+    check("CRON_TZ=Asia/Kolkata 0 30 5 * * *", now, &["2026-02-28T00:00:00Z"]);
+    check("TZ=America/New_York @monthly", now, &["2026-03-01T05:00:00Z", "2026-04-01T04:00:00Z"]);
+    check("  TZ=UTC   0  0  0  *  *  * ", now, &["2026-02-28T00:00:00Z"]);
+    // The last second of a year, and the first of the next one.
+    check(
+        "* * * * * *",
+        "2026-12-31T23:59:58.9Z",
+        &["2026-12-31T23:59:59Z", "2027-01-01T00:00:00Z"],
+    );
+}
+
+#[test]
+fn tildes_with_steps_lists_and_zones_keep_their_places() {
+    let now = "2026-01-01T00:00:00Z";
+    for name in ["a", "report", "job-17", "бэкап"] {
+        let spec = |schedule: &str| job(name, schedule, |_| ());
+        let hour = times(&spec("~ ~/20 * * * *"), now, 6);
+        let minutes: Vec<u32> = hour.iter().map(|at| at[14..16].parse().unwrap()).collect();
+        assert!(minutes[0] < 20, "{name}: {minutes:?}");
+        assert_eq!(minutes[1], minutes[0] + 20, "{name}: {minutes:?}");
+        assert_eq!(minutes[..3], minutes[3..], "{name}: the same in each hour");
+        let second = &hour[0][17..19];
+        assert!(hour.iter().all(|at| &at[17..19] == second), "{name}: {hour:?}");
+        // The value is one of the field whatever else stands in it, and the zone changes no value.
+        let alone = times(&spec("0 ~ 3 * * *"), now, 1).remove(0);
+        let zoned = times(&spec("TZ=Europe/Madrid 0 ~ 3 * * *"), now, 1).remove(0);
+        assert_eq!(alone[14..16], zoned[14..16], "{name}");
+        let day = times(&spec("0 0 0 ~ * *"), now, 12);
+        let days: Vec<&str> = day.iter().map(|at| &at[8..10]).collect();
+        assert!(days.iter().all(|day| *day == days[0]), "{name}: each month has it: {days:?}");
+        assert!(times(&spec("0 0 0 ~ ~ *"), now, 2).len() == 2, "{name}");
+    }
+}
+
+#[test]
+fn zones_that_move_their_clocks_at_odd_places_lose_and_double_no_day() {
+    // Lord Howe moves by half an hour, Cairo at midnight, Apia has left out a whole day.
+    let lord = zoned("0 15 2 * * *", "Australia/Lord_Howe", Gap::First);
+    assert_eq!(
+        times(&lord, "2026-10-02T15:00:00Z", 2),
+        ["2026-10-02T15:45:00Z", "2026-10-03T15:30:00Z"],
+        "the gap is from 2:00 to 2:30"
+    );
+    let cairo = zoned("@daily", "Africa/Cairo", Gap::First);
+    assert_eq!(
+        times(&cairo, "2026-04-22T22:00:00Z", 2),
+        ["2026-04-23T22:00:00Z", "2026-04-24T21:00:00Z"],
+        "midnight of the 24th is left out, its first moment is 1:00"
+    );
+    let apia = zoned("0 0 12 30 12 *", "Pacific/Apia", Gap::Skip);
+    assert_eq!(times(&apia, "2011-12-01T00:00:00Z", 1), ["2012-12-29T22:00:00Z"]);
+    let repeated = zoned("0 30 1 * * *", "America/New_York", Gap::First);
+    assert_eq!(
+        times(&repeated, "2026-10-31T06:00:00Z", 2),
+        ["2026-11-01T05:30:00Z", "2026-11-02T06:30:00Z"],
+        "once in the repeated hour"
+    );
+}
+
+#[test]
+fn the_begin_and_the_end_of_a_job_are_times_of_it() {
+    let bounded = |schedule: &str| {
+        job("test_job", schedule, |spec| {
+            spec.starts_at = Some(time("2026-01-10T00:00:00Z"));
+            spec.expires_at = Some(time("2026-01-12T00:00:00Z"));
+        })
+    };
+    let days = ["2026-01-10T00:00:00Z", "2026-01-11T00:00:00Z", "2026-01-12T00:00:00Z"];
+    assert_eq!(times(&bounded("@daily"), "2026-01-01T00:00:00Z", 9), days);
+    assert!(times(&bounded("@daily"), "2026-01-12T00:00:00Z", 9).is_empty());
+    assert!(times(&bounded("@at 2026-01-09T00:00:00Z"), "2026-01-01T00:00:00Z", 9).is_empty());
+    let every = times(&bounded("@every 24h"), "2026-01-01T06:00:00Z", 9);
+    assert_eq!(every, ["2026-01-10T06:00:00Z", "2026-01-11T06:00:00Z"], "counted from its start");
+}

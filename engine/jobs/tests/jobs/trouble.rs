@@ -82,7 +82,8 @@ fn a_launch_whose_cancel_was_answered_is_cancelled() {
                 if stage.history("long")[0].state == LaunchState::Cancelled {
                     break;
                 }
-                assert!(said.len() < 20, "{case}: {said:?} {:?}", stage.history("long"));
+                // Each of them is one of the commits that fail.
+                assert!(said.len() < 70, "{case}: {said:?} {:?}", stage.history("long"));
                 stage.sim.advance(10 * SECOND);
             }
             if is_ended {

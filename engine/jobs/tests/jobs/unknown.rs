@@ -32,9 +32,9 @@ fn an_unknown_outcome_is_retried_failed_or_left_to_a_person() {
         assert!(launch.runs[0].reason.contains("was paused"), "{}", launch.runs[0].reason);
         (launch.state, runs)
     };
-    let retried = vec![RunState::Failed, RunState::Succeeded];
+    let retried = vec![RunState::Lost, RunState::Succeeded];
     assert_eq!(outcome(Unknown::Retry), (LaunchState::Succeeded, retried));
-    assert_eq!(outcome(Unknown::Fail), (LaunchState::Failed, vec![RunState::Failed]));
+    assert_eq!(outcome(Unknown::Fail), (LaunchState::Failed, vec![RunState::Lost]));
     assert_eq!(outcome(Unknown::Ask), (LaunchState::Unknown, vec![RunState::Unknown]));
 }
 
