@@ -1,12 +1,15 @@
 //! All journeys, as events look them up: starts by platform and kind, charts by number and version.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use turnwheel_actors::entity::Record;
 
+use crate::attributes::Attributes;
 use crate::chart::Chart;
 use crate::definition::Definition;
+use crate::element::Kind;
 
 /// A journey as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,26 +32,43 @@ pub(crate) struct Version {
 }
 
 /// A journey in memory.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) kept: Kept,
     /// Version of the stored record.
     pub(crate) stored: u64,
-    pub(crate) current: Option<Arc<Chart>>,
+    /// The charts of its versions that this program can read.
+    charts: HashMap<u32, Arc<Chart>>,
 }
 
 /// All journeys. It is replaced as a whole.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Catalogue {
-    pub(crate) journeys: BTreeMap<String, Known>,
-    charts: HashMap<(u32, u32), Arc<Chart>>,
-    current: HashMap<u32, Arc<Chart>>,
+    pub(crate) journeys: BTreeMap<String, Arc<Known>>,
+    numbers: HashMap<u32, Arc<Known>>,
     /// By platform, then by kind; of a higher priority first.
     starts: HashMap<String, HashMap<String, Vec<Arc<Chart>>>>,
-    removed: Vec<u32>,
+    /// Kinds of events that some element of a platform looks at, in any version.
+    heard: HashMap<String, Heard>,
+    /// Declared types of attributes.
+    pub(crate) attributes: Attributes,
+    /// Version of the index at which it was read.
+    pub(crate) seen: u64,
+}
+
+/// Kinds of events that starts and triggers of a platform look at.
+#[derive(Clone, Debug, Default)]
+struct Heard {
+    /// Whether a trigger looks at all of them.
+    all: bool,
+    kinds: HashSet<String>,
 }
 
 impl Kept {
+    pub(crate) fn new(number: u32) -> Self {
+        Self { number, versions: Vec::new(), is_removed: false }
+    }
+
     /// Adds a version, unless the newest one is the same. Returns whether it was added.
     pub(crate) fn add(&mut self, text: &str, at: u64, by: &str) -> bool {
         let newest = self.versions.last();
@@ -63,43 +83,82 @@ impl Kept {
     }
 }
 
-impl Catalogue {
-    /// Takes a journey as it is stored. A version that this program cannot read is left out and
-    /// logged.
-    pub(crate) fn set(&mut self, name: &str, kept: Kept, stored: u64) {
-        let number = kept.number;
-        self.charts.retain(|(journey, _), _| *journey != number);
-        self.removed.retain(|journey| *journey != number);
+impl Known {
+    /// Versions that are known already are not read again: they never change.
+    fn new(name: &str, kept: Kept, stored: u64, before: Option<&Self>) -> Self {
+        let before = before.filter(|before| before.kept.number == kept.number);
+        let mut charts = before.map(|before| before.charts.clone()).unwrap_or_default();
         for version in &kept.versions {
-            match Definition::read(&version.text, name) {
+            let (number, text) = (version.version, &version.text);
+            if charts.contains_key(&number) {
+                continue;
+            }
+            match Definition::read(text, name) {
                 Ok(definition) => {
-                    let chart = Arc::new(Chart::new(&definition, number, version.version));
-                    self.charts.insert((number, version.version), chart);
+                    let chart = Chart::new(&definition, kept.number, number);
+                    charts.insert(number, Arc::new(chart));
                 }
                 Err(problem) => {
-                    let version = version.version;
-                    tracing::error!(journey = name, version, %problem, "a version is unreadable");
+                    tracing::error!(journey = name, number, %problem, "a version is unreadable");
                 }
             }
         }
-        let newest = kept.versions.last().map(|newest| newest.version);
-        let current = newest.and_then(|newest| self.charts.get(&(number, newest)).cloned());
-        self.current.remove(&number);
-        match (&current, kept.is_removed) {
-            (_, true) => self.removed.push(number),
-            (Some(current), false) => {
-                self.current.insert(number, Arc::clone(current));
-            }
-            (None, false) => {}
-        }
-        self.journeys.insert(name.to_owned(), Known { kept, stored, current });
-        self.index();
+        Self { kept, stored, charts }
     }
 
-    /// Orders the starts anew.
-    fn index(&mut self) {
+    /// The newest version, unless the journey was removed.
+    pub(crate) fn current(&self) -> Option<&Arc<Chart>> {
+        let newest = self.kept.versions.last().filter(|_| !self.kept.is_removed)?;
+        self.charts.get(&newest.version)
+    }
+}
+
+impl Catalogue {
+    /// Takes a stored journey if it is newer than the known one; a record that this program cannot
+    /// read is left out and logged.
+    pub(crate) fn take(&mut self, name: &str, record: &Record) {
+        let before = self.journeys.get(name);
+        if before.is_some_and(|before| before.stored >= record.version) {
+            return;
+        }
+        match serde_json::from_slice(record.bytes.as_deref().unwrap_or_default()) {
+            Ok(kept) => {
+                let known = Known::new(name, kept, record.version, before.map(Arc::as_ref));
+                self.set(name, Arc::new(known));
+            }
+            Err(problem) => tracing::error!(journey = name, %problem, "a journey is unreadable"),
+        }
+    }
+
+    /// Takes a journey that is stored nowhere.
+    pub(crate) fn only(name: &str, kept: Kept) -> Self {
+        let mut catalogue = Self::default();
+        catalogue.set(name, Arc::new(Known::new(name, kept, 1, None)));
+        catalogue.order_starts();
+        catalogue
+    }
+
+    /// Takes what another catalogue has in newer versions.
+    pub(crate) fn take_newer(&mut self, other: &Self) {
+        for (name, known) in &other.journeys {
+            if self.journeys.get(name).is_none_or(|before| before.stored < known.stored) {
+                self.set(name, Arc::clone(known));
+            }
+        }
+        self.seen = self.seen.max(other.seen);
+    }
+
+    fn set(&mut self, name: &str, known: Arc<Known>) {
+        self.numbers.insert(known.kept.number, Arc::clone(&known));
+        self.journeys.insert(name.to_owned(), known);
+    }
+
+    /// Orders the starts anew, after journeys were taken.
+    pub(crate) fn order_starts(&mut self) {
         self.starts.clear();
-        let mut current: Vec<&Arc<Chart>> = self.current.values().collect();
+        self.listen();
+        let current = self.journeys.values().filter_map(|known| known.current());
+        let mut current: Vec<&Arc<Chart>> = current.collect();
         current.sort_by_key(|chart| (std::cmp::Reverse(chart.settings.priority), chart.journey));
         for chart in current {
             let of = self.starts.entry(chart.settings.platform.clone()).or_default();
@@ -113,24 +172,54 @@ impl Catalogue {
         }
     }
 
+    /// Collects the kinds of events that matter, and the types of attributes.
+    fn listen(&mut self) {
+        (self.heard, self.attributes) = Default::default();
+        for (name, known) in &self.journeys {
+            if let Some(current) = known.current() {
+                self.attributes.add(name, &current.settings);
+            }
+            // Users may be under way on each version.
+            for chart in known.charts.values().filter(|_| !known.kept.is_removed) {
+                let heard = self.heard.entry(chart.settings.platform.clone()).or_default();
+                let listens = |kind| matches!(kind, Kind::Start | Kind::Trigger);
+                for node in chart.nodes.iter().filter(|node| listens(node.kind)) {
+                    match node.event() {
+                        Some(kind) if !heard.kinds.contains(kind) => {
+                            heard.kinds.insert(kind.to_owned());
+                        }
+                        Some(_) => {}
+                        None => heard.all = true,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether an event of this kind can change anything for a user of the platform.
+    pub(crate) fn hears(&self, platform: &str, kind: &str) -> bool {
+        let heard = self.heard.get(platform);
+        heard.is_some_and(|heard| heard.all || heard.kinds.contains(kind))
+    }
+
     pub(crate) fn starts(&self, platform: &str, kind: &str) -> &[Arc<Chart>] {
         let of = self.starts.get(platform).and_then(|kinds| kinds.get(kind));
         of.map_or(&[], Vec::as_slice)
     }
 
     pub(crate) fn chart(&self, journey: u32, version: u32) -> Option<&Arc<Chart>> {
-        self.charts.get(&(journey, version))
+        self.numbers.get(&journey)?.charts.get(&version)
     }
 
     pub(crate) fn current(&self, journey: u32) -> Option<&Arc<Chart>> {
-        self.current.get(&journey)
+        self.numbers.get(&journey)?.current()
     }
 
     pub(crate) fn is_removed(&self, journey: u32) -> bool {
-        self.removed.contains(&journey)
+        self.numbers.get(&journey).is_some_and(|known| known.kept.is_removed)
     }
 
-    pub(crate) fn next_number(&self) -> u32 {
-        self.journeys.values().map(|known| known.kept.number).max().map_or(1, |last| last + 1)
+    pub(crate) fn last_number(&self) -> u32 {
+        self.numbers.keys().copied().max().unwrap_or(0)
     }
 }

@@ -26,10 +26,18 @@ impl<F: Fn(&Message) -> Result<(), Unsent> + Send + Sync + 'static> Channel for 
     }
 }
 
+/// A channel, and how it is called.
+#[derive(Clone)]
+pub(crate) struct Known {
+    pub(crate) channel: Arc<dyn Channel>,
+    /// Whether it is called where the step was written, and not on a pool.
+    pub(crate) is_direct: bool,
+}
+
 /// Channels by name.
 #[derive(Clone, Default)]
 pub struct Channels {
-    all: BTreeMap<String, Arc<dyn Channel>>,
+    all: BTreeMap<String, Known>,
 }
 
 impl fmt::Debug for Channels {
@@ -44,14 +52,24 @@ impl Channels {
         Self::default()
     }
 
-    /// The same with one more.
+    /// The same with one more, which may block: it is called on a pool of threads.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, channel: impl Channel) -> Self {
-        self.all.insert(name.into(), Arc::new(channel));
+        self.all.insert(name.into(), Known { channel: Arc::new(channel), is_direct: false });
         self
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<Arc<dyn Channel>> {
+    /// The same with one more that returns at once, such as one that puts messages into a queue in
+    /// memory: the task that writes users calls it, and all users wait while it works.
+    ///
+    /// Cost: that of the call. [`Channels::with`] adds two changes of threads to each message.
+    #[must_use]
+    pub fn with_direct(mut self, name: impl Into<String>, channel: impl Channel) -> Self {
+        self.all.insert(name.into(), Known { channel: Arc::new(channel), is_direct: true });
+        self
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Known> {
         self.all.get(name).cloned()
     }
 

@@ -1,6 +1,7 @@
 //! A definition as users walk through it: elements by number, expressions compiled when first used.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -70,10 +71,15 @@ impl Lazy {
         Self { text: text.to_owned(), compiled: OnceLock::new() }
     }
 
-    pub(crate) fn run(&self, scope: &Value, now_ms: u64) -> Result<Value, String> {
+    pub(crate) fn run(
+        &self,
+        scope: &impl Deref<Target = Value>,
+        now_ms: u64,
+    ) -> Result<Value, String> {
         let compiled = self.compiled.get_or_init(|| Expression::compile(&self.text));
         let expression = compiled.as_ref().map_err(Clone::clone)?;
-        expression.run(scope, now_ms as f64 / 1_000.0).map_err(|e| format!("{}: {e}", self.text))
+        let done = expression.run_quickly(scope, now_ms as f64 / 1_000.0);
+        done.map_err(|problem| format!("{}: {problem}", self.text))
     }
 }
 
@@ -93,7 +99,11 @@ impl Content {
         }
     }
 
-    pub(crate) fn fill(&self, scope: &Value, now_ms: u64) -> Result<Value, String> {
+    pub(crate) fn fill(
+        &self,
+        scope: &impl Deref<Target = Value>,
+        now_ms: u64,
+    ) -> Result<Value, String> {
         match self {
             Self::Value(value) => Ok(value.clone()),
             Self::Expression(expression) => expression.run(scope, now_ms),
@@ -107,9 +117,6 @@ impl Content {
         }
     }
 }
-
-/// Name of the channel of an action that names none.
-const USUAL_CHANNEL: &str = "message";
 
 impl Chart {
     /// Of a definition that was checked.
@@ -172,15 +179,17 @@ impl Node {
     fn new(element: &Element, numbers: &HashMap<String, u16>) -> Self {
         let extensions = &element.extensions;
         let next = element.outgoings.iter().filter_map(|id| numbers.get(&id.to_string()));
-        let send = match (&extensions.send, element.kind) {
-            (Some(send), _) => Some((send.channel.clone(), Content::of(&send.with))),
-            (None, Kind::Action) if extensions.set.is_none() => {
-                let rules = serde_json::to_value(&element.properties).unwrap_or_default();
-                let body = serde_json::json!({ "element": element.id, "properties": rules });
-                Some((USUAL_CHANNEL.to_owned(), Content::Value(body)))
-            }
-            _ => None,
-        };
+        let send = element.channel().map(|channel| {
+            let content = match &extensions.send {
+                Some(send) => Content::of(&send.with),
+                None => {
+                    let rules = serde_json::to_value(&element.properties).unwrap_or_default();
+                    let body = serde_json::json!({ "element": element.id, "properties": rules });
+                    Content::Value(body)
+                }
+            };
+            (channel.to_owned(), content)
+        });
         Self {
             id: element.id.to_string(),
             kind: element.kind,

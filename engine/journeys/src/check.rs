@@ -10,8 +10,8 @@ use crate::limits::{ELEMENTS_MAX, NAME_BYTES_MAX};
 use crate::quiet::{hour, zone};
 
 /// All that is wrong.
-pub(crate) fn check(definition: &Definition) -> Vec<Wrong> {
-    let mut check = Check { of: definition, ids: HashMap::new(), wrong: Vec::new() };
+pub(crate) fn check(definition: &Definition, channels: Option<&[&str]>) -> Vec<Wrong> {
+    let mut check = Check { of: definition, channels, ids: HashMap::new(), wrong: Vec::new() };
     check.head();
     check.ids();
     if check.wrong.is_empty() {
@@ -25,6 +25,7 @@ pub(crate) fn check(definition: &Definition) -> Vec<Wrong> {
 
 struct Check<'a> {
     of: &'a Definition,
+    channels: Option<&'a [&'a str]>,
     ids: HashMap<String, usize>,
     wrong: Vec<Wrong>,
 }
@@ -79,6 +80,14 @@ impl Check<'_> {
             }
         }
         for (number, element) in self.of.elements.iter().enumerate() {
+            for before in &element.incomings {
+                let from = self.ids.get(&before.to_string()).map(|at| &self.of.elements[*at]);
+                if !from.is_some_and(|from| from.outgoings.contains(&element.id)) {
+                    let id = &element.id;
+                    let message = format!("«{before}» is named before «{id}» and leads not there");
+                    self.wrong(number, message, None);
+                }
+            }
             for next in &element.outgoings {
                 let Some(target) = self.ids.get(&next.to_string()).copied() else {
                     let near = nearest(&next.to_string(), self.ids.keys().map(String::as_str))
@@ -112,6 +121,7 @@ impl Check<'_> {
         for (number, element) in self.of.elements.iter().enumerate() {
             self.shape(number, element);
             self.texts(number, element);
+            self.channel(number, element);
         }
         let moves = &self.of.settings.moves;
         for (from, to) in moves {
@@ -179,9 +189,26 @@ impl Check<'_> {
                 self.wrong(number, message, None);
             }
         }
-        if let Some(Err(problem)) = element.extensions.wait.as_deref().map(duration) {
-            self.wrong(number, problem, None);
+        match element.extensions.wait.as_deref().map(duration) {
+            Some(Err(problem)) => self.wrong(number, problem, None),
+            Some(Ok(wait)) if wait.as_millis() == 0 => {
+                let message = format!("«{}» waits for no time at all", element.id);
+                self.wrong(number, message, Some("a wait lasts at least PT0.001S".to_owned()));
+            }
+            _ => {}
         }
+    }
+
+    /// The channel of a message is one of the server's.
+    fn channel(&mut self, number: usize, element: &Element) {
+        let Some(channels) = self.channels else { return };
+        let Some(name) = element.channel().filter(|name| !channels.contains(name)) else { return };
+        let hint = match nearest(name, channels.iter().copied()) {
+            Some(near) => format!("did you mean «{near}»?"),
+            None => format!("there are {}", channels.join(", ")),
+        };
+        let message = format!("«{}» sends through «{name}», which is no channel", element.id);
+        self.wrong(number, message, Some(hint));
     }
 
     /// Elements that can be reached, and where they lead.

@@ -52,6 +52,19 @@ impl Definition {
     ///
     /// All that is wrong, each with its place.
     pub fn read(text: &str, path: &str) -> Result<Self, Problems> {
+        Self::checked(text, path, None)
+    }
+
+    /// The same for a server with these channels: messages through others are wrong.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong, each with its place.
+    pub fn read_for(text: &str, path: &str, channels: &[&str]) -> Result<Self, Problems> {
+        Self::checked(text, path, Some(channels))
+    }
+
+    fn checked(text: &str, path: &str, channels: Option<&[&str]>) -> Result<Self, Problems> {
         let source = Source::read(text, path)?;
         let value = source.value();
         let is_ours = value.get("journey").is_some() || value.get("elements").is_none();
@@ -64,7 +77,7 @@ impl Definition {
             },
             _ => ours::read(&source, &value)?,
         };
-        let wrong = check(&definition);
+        let wrong = check(&definition, channels);
         if wrong.is_empty() {
             return Ok(definition);
         }

@@ -1,6 +1,6 @@
 //! A definition against recorded events: nothing is stored and nothing is sent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 use turnwheel_engine::Time;
@@ -9,8 +9,10 @@ use crate::catalogue::{Catalogue, Kept};
 use crate::definition::Definition;
 use crate::error::JourneyError;
 use crate::event::{user_key, Event};
+use crate::outbox::Sender;
 use crate::row::Row;
-use crate::view::{to_ms, Moved};
+use crate::trial::TriedMessage;
+use crate::view::{self, time, to_ms, Moved, UserView};
 use crate::walk::Turn;
 
 /// A dry run of a definition.
@@ -39,30 +41,34 @@ use crate::walk::Turn;
 pub struct DryRun {
     catalogue: Catalogue,
     rows: BTreeMap<String, Row>,
+    /// When which row is due.
+    due: BTreeSet<(u64, String)>,
     moved: Vec<(String, Moved)>,
+    messages: Vec<TriedMessage>,
 }
 
 impl DryRun {
     /// Of a definition, with no users yet.
     pub fn new(definition: &Definition) -> Self {
-        let mut kept = Kept { number: 1, versions: Vec::new(), is_removed: false };
+        let mut kept = Kept::new(1);
         kept.add(&definition.to_ancestor().to_string(), 0, "");
-        let mut catalogue = Catalogue::default();
-        catalogue.set(&definition.name, kept, 1);
-        Self { catalogue, rows: BTreeMap::new(), moved: Vec::new() }
+        let catalogue = Catalogue::only(&definition.name, kept);
+        let (rows, due) = Default::default();
+        Self { catalogue, rows, due, moved: Vec::new(), messages: Vec::new() }
     }
 
     /// Gives attributes to a user.
     ///
     /// # Errors
     ///
-    /// The names cannot be those of a user.
+    /// The names cannot be those of a user, or an attribute has another type than the declared one.
     pub fn user(
         &mut self,
         platform: &str,
         user: &str,
         attributes: Map<String, Value>,
     ) -> Result<(), JourneyError> {
+        self.catalogue.attributes.check(platform, &attributes)?;
         let row = self.rows.entry(user_key(platform, user)?).or_default();
         row.attributes = Some(Value::Object(attributes).to_string());
         Ok(())
@@ -90,22 +96,38 @@ impl DryRun {
         std::mem::take(&mut self.moved)
     }
 
+    /// The messages that would have left, in their order.
+    pub(crate) fn messages(&mut self) -> Vec<TriedMessage> {
+        std::mem::take(&mut self.messages)
+    }
+
+    /// Where all users are.
+    pub fn users(&self) -> Vec<UserView> {
+        self.rows.iter().map(|(key, row)| view::user(&self.catalogue, key, row)).collect()
+    }
+
     fn advance(&mut self, at: Time) {
-        loop {
-            let waits = self.rows.iter().filter_map(|(key, row)| Some((row.due()?, key)));
-            let next = waits.min().filter(|(due, _)| *due <= to_ms(at));
-            let Some((due, key)) = next.map(|(due, key)| (due, key.clone())) else { return };
+        while self.due.first().is_some_and(|(due, _)| *due <= to_ms(at)) {
+            let Some((due, key)) = self.due.pop_first() else { return };
             self.turn(key, due, |turn| turn.due());
         }
     }
 
     fn turn(&mut self, key: String, now: u64, decide: impl FnOnce(&mut Turn<'_>)) {
         let row = self.rows.entry(key.clone()).or_default();
+        if let Some(before) = row.due() {
+            self.due.remove(&(before, key.clone()));
+        }
         let mut turn = Turn::new(&self.catalogue, &key, row, now);
         decide(&mut turn);
+        // All messages count as sent when they may leave.
+        let sender = Sender { world: 0, is_alive: &|_| false };
+        while let Some((channel, message)) = turn.claim(&sender) {
+            turn.sent(&message.key, &Ok(()));
+            self.messages.push(TriedMessage { at: time(now), channel, message });
+        }
         let moved = std::mem::take(&mut turn.moved);
-        // All messages count as sent.
-        row.outbox.clear();
+        self.due.extend(row.due().map(|due| (due, key.clone())));
         self.moved.extend(moved.into_iter().map(|moved| (key.clone(), moved)));
     }
 }

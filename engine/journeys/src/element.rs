@@ -8,6 +8,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 
+use crate::attributes::AttributeType;
+
 /// Id of an element: a text, or a number as in older definitions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -91,6 +93,20 @@ pub struct Element {
     /// Fields that are not known here.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
+}
+
+/// Name of the channel of an action that names none.
+const USUAL_CHANNEL: &str = "message";
+
+impl Element {
+    /// The channel through which it sends a message, if it sends one.
+    pub fn channel(&self) -> Option<&str> {
+        match (&self.extensions.send, self.kind) {
+            (Some(send), _) => Some(&send.channel),
+            (None, Kind::Action) if self.extensions.set.is_none() => Some(USUAL_CHANNEL),
+            (None, _) => None,
+        }
+    }
 }
 
 /// A condition: all of its parts must hold.
@@ -192,6 +208,9 @@ pub struct Settings {
     /// Rule for users under way when there is a newer version.
     #[serde(skip_serializing_if = "is_usual")]
     pub under_way: UnderWay,
+    /// Types of users' attributes on its platform: other values are refused.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, AttributeType>,
     /// For those who move: the element of the newer version for one of an older version.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub moves: BTreeMap<String, String>,

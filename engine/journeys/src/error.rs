@@ -19,6 +19,9 @@ pub enum JourneyError {
     /// The attributes of a user were changed since they were read.
     #[error("user «{user}» has revision {found} and not {expected}: read it again")]
     Changed { user: String, expected: u64, found: u64 },
+    /// Too many requests are under way. Ask again later.
+    #[error("too many requests of journeys are under way: ask again later")]
+    Busy,
     /// The store failed, or the journeys have ended. It may be asked again: an event with the same
     /// id counts once.
     #[error("{0}")]

@@ -4,7 +4,9 @@ use serde_json::{json, Value};
 use sha2::{Digest, Sha256};
 
 use crate::error::JourneyError;
-use crate::limits::{EVENT_BYTES_MAX, EVENT_ID_BYTES_MAX, NAME_BYTES_MAX, USER_BYTES_MAX};
+use crate::limits::{
+    EVENT_BYTES_MAX, EVENT_ID_BYTES_MAX, LEVELS_MAX, NAME_BYTES_MAX, USER_BYTES_MAX,
+};
 
 /// Something that a user did, or that happened to one.
 ///
@@ -68,7 +70,7 @@ impl Event {
             }
         }
         if size(&self.data, EVENT_BYTES_MAX) > EVENT_BYTES_MAX {
-            let problem = format!("it has at most {EVENT_BYTES_MAX} bytes");
+            let problem = format!("it has at most {EVENT_BYTES_MAX} bytes and {LEVELS_MAX} levels");
             return Err(JourneyError::Invalid { what: "data", problem });
         }
         Ok(())
@@ -93,19 +95,23 @@ impl Event {
     }
 }
 
-/// About how many bytes a value has as JSON; the count ends a little after `most`.
+/// About how many bytes a value has as JSON; the count ends a little after `most`. A value of more
+/// than [`LEVELS_MAX`] levels has more than any limit.
 pub(crate) fn size(value: &Value, most: usize) -> usize {
     let mut total = 0;
-    let mut open = vec![value];
-    while let Some(value) = open.pop() {
+    let mut open = vec![(value, 1)];
+    while let Some((value, level)) = open.pop() {
+        if level > LEVELS_MAX {
+            return usize::MAX;
+        }
         total += match value {
             Value::String(text) => text.len() + 2,
             Value::Array(items) => {
-                open.extend(items);
+                open.extend(items.iter().map(|item| (item, level + 1)));
                 2
             }
             Value::Object(fields) => {
-                open.extend(fields.values());
+                open.extend(fields.values().map(|field| (field, level + 1)));
                 fields.keys().map(|name| name.len() + 4).sum()
             }
             _ => 4,

@@ -8,19 +8,21 @@ use parking_lot::{Mutex, RwLock};
 use serde_json::{Map, Value};
 use turnwheel_engine::internal::WeakWorld;
 use turnwheel_engine::store::StateScan;
-use turnwheel_engine::{Time, TimedStates, World};
+use turnwheel_engine::{Time, World};
 use turnwheel_runtime::completion::{completion, Completer};
-use turnwheel_runtime::{Completion, Group, Mailbox, SpawnError, Task};
+use turnwheel_runtime::{Completion, Group, Mailbox, SpawnError, SubmitErrorKind, Task};
 
-use crate::catalogue::{Catalogue, Kept};
+use crate::catalogue::Catalogue;
 use crate::channel::Channels;
+use crate::counts::{self, JourneyCounts};
 use crate::definition::Definition;
-use crate::desk::{Desk, Request, Shared, USER};
+use crate::definitions::Definitions;
+use crate::desk::{Desk, Request, USER};
 use crate::error::JourneyError;
 use crate::event::{size, user_key, Event};
-use crate::limits::{ATTRIBUTES_BYTES_MAX, CONFLICTS_MAX, VERSIONS_MAX};
+use crate::limits::{ATTRIBUTES_BYTES_MAX, LEVELS_MAX};
+use crate::options::JourneysOptions;
 use crate::row::{Row, Why};
-use crate::store::{read_all, JOURNEY};
 use crate::view::{self, Taken, UserView};
 use crate::walk::Turn;
 use crate::watch::{Armed, Watch};
@@ -30,35 +32,6 @@ const MAILBOX: u64 = 1 << 18;
 
 /// Answer to a request: comes when its consequences are durable.
 pub type Asking<T> = Completion<Result<T, JourneyError>>;
-
-/// Options with which the journeys of a world are opened.
-#[derive(Clone, Debug)]
-pub struct JourneysOptions {
-    channels: Channels,
-    desks: usize,
-    is_at_rest: bool,
-}
-
-impl JourneysOptions {
-    /// The channels through which messages leave.
-    pub fn new(channels: Channels) -> Self {
-        Self { channels, desks: 1, is_at_rest: false }
-    }
-
-    /// Number of tasks that users are spread over: that of the workers of the group.
-    #[must_use]
-    pub fn desks(mut self, desks: usize) -> Self {
-        self.desks = desks.max(1);
-        self
-    }
-
-    /// Default lines are not taken and messages do not leave, as by a command beside no server.
-    #[must_use]
-    pub fn at_rest(mut self) -> Self {
-        self.is_at_rest = true;
-        self
-    }
-}
 
 /// The journeys of a world. Clones share them.
 ///
@@ -99,8 +72,8 @@ impl JourneysOptions {
 pub struct Journeys {
     desks: Vec<Task<Desk>>,
     watch: Option<Task<Watch>>,
-    states: TimedStates,
-    catalogue: Shared,
+    definitions: Arc<Definitions>,
+    channels: Channels,
     group: Group,
 }
 
@@ -121,6 +94,7 @@ pub struct JourneyView {
     /// Its newest version.
     pub version: u32,
     /// When that was added.
+    #[serde(serialize_with = "crate::view::as_text")]
     pub at: Time,
     /// The person or program that added it.
     pub by: String,
@@ -149,7 +123,11 @@ impl Journeys {
         options: JourneysOptions,
     ) -> Result<Self, JourneyError> {
         let states = world.timed_states();
-        let catalogue: Shared = Arc::new(RwLock::new(Arc::new(read_all(&states).await?)));
+        let definitions = Definitions::open(states.clone()).await?;
+        if !options.is_at_rest {
+            // A process may have ended between a definition and its place in the index.
+            definitions.announce().await?;
+        }
         let armed: Armed = Arc::new(Mutex::new(Time(0)));
         let watch_of: Arc<RwLock<Option<Task<Watch>>>> = Arc::default();
         let (watching, known) = (Arc::clone(&watch_of), Arc::clone(&armed));
@@ -167,34 +145,47 @@ impl Journeys {
                 world: WeakWorld::new(world),
                 group: group.clone(),
                 states: states.clone(),
-                catalogue: Arc::clone(&catalogue),
+                definitions: Arc::clone(&definitions),
                 channels: options.channels.clone(),
                 alarm: alarm.clone(),
                 is_at_rest: options.is_at_rest,
-                lines: Default::default(),
+                requests_max: options.requests_max,
+                sending_max: options.sending_max,
+                state: Default::default(),
             };
             let task = group.task(desk).name("journeys").mailbox(Mailbox::bounded(MAILBOX - 1));
             let task = task.spawn();
             desks.push(task.map_err(|error: SpawnError<_>| JourneyError::failed(&error))?);
         }
-        let mut journeys =
-            Self { desks, watch: None, states: states.clone(), catalogue, group: group.clone() };
+        let channels = options.channels.clone();
+        let group = group.clone();
+        let mut journeys = Self { desks, watch: None, definitions, channels, group };
         if !options.is_at_rest {
             let watch = Watch {
-                group: group.clone(),
+                world: WeakWorld::new(world),
+                group: journeys.group.clone(),
                 states,
+                definitions: Arc::clone(&journeys.definitions),
                 desks: journeys.desks.clone(),
                 armed,
                 timer: None,
                 looked: Default::default(),
+                stuck: 0,
                 open: 0,
+                has_more: false,
                 is_looking: false,
+                has_others: false,
             };
-            let task = group.task(watch).name("journeys due");
+            let task = journeys.group.task(watch).name("journeys due");
             let task = task.mailbox(Mailbox::bounded(MAILBOX - 1)).spawn();
             let task = task.map_err(|error: SpawnError<_>| JourneyError::failed(&error))?;
             *watch_of.write() = Some(task.clone());
-            let begun = task.call(|watch, cx| watch.look(cx)).await;
+            let begun = task
+                .call(|watch, cx| {
+                    watch.follow(cx);
+                    watch.look(cx);
+                })
+                .await;
             begun.map_err(JourneyError::failed)?;
             journeys.watch = Some(task);
         }
@@ -213,7 +204,9 @@ impl Journeys {
     /// It completes when that is durable; then a second event with the same id changes nothing.
     pub fn event(&self, event: Event) -> Asking<Taken> {
         let key = event.check().and_then(|()| user_key(&event.platform, &event.user));
-        self.ask(key, Arc::new(event), |event, turn| {
+        let event = Arc::new(event);
+        let heard = Some(Arc::clone(&event));
+        self.ask_of(heard, key, event, |event, turn| {
             let is_repeated = turn.event(event);
             Ok(Taken { is_repeated, moved: std::mem::take(&mut turn.moved) })
         })
@@ -221,14 +214,15 @@ impl Journeys {
 
     /// A user: where, why, since when, and what comes next.
     pub fn user(&self, platform: &str, user: &str) -> Asking<UserView> {
-        let catalogue = Arc::clone(&self.catalogue);
+        let definitions = Arc::clone(&self.definitions);
         self.ask(user_key(platform, user), (), move |(), turn| {
-            Ok(view::user(&catalogue.read(), turn.key, turn.row))
+            Ok(view::user(&definitions.current(), turn.key, turn.row))
         })
     }
 
     /// Replaces the attributes of a user; those with the value `null` are left out. With a revision
-    /// it is refused if they were changed since.
+    /// it is refused if they were changed since. A value that has another type than a journey of the
+    /// platform declares is refused.
     pub fn set_user(
         &self,
         platform: &str,
@@ -239,14 +233,20 @@ impl Journeys {
         let mut key = user_key(platform, user);
         let mut attributes = Value::Object(attributes);
         if size(&attributes, ATTRIBUTES_BYTES_MAX) > ATTRIBUTES_BYTES_MAX {
-            let problem = format!("they have at most {ATTRIBUTES_BYTES_MAX} bytes");
+            let problem =
+                format!("they have at most {ATTRIBUTES_BYTES_MAX} bytes and {LEVELS_MAX} levels");
             key = Err(JourneyError::Invalid { what: "attributes", problem });
+            attributes = Value::Null;
         }
         if let Value::Object(fields) = &mut attributes {
             fields.retain(|_, value| !value.is_null());
         }
-        let (text, catalogue) = (attributes.to_string(), Arc::clone(&self.catalogue));
-        self.ask(key, text, move |text, turn| {
+        let (text, definitions) = (attributes.to_string(), Arc::clone(&self.definitions));
+        self.ask(key, (text, attributes), move |(text, attributes), turn| {
+            let (platform, _) = turn.key.split_once('/').unwrap_or((turn.key, ""));
+            if let Value::Object(fields) = attributes {
+                turn.catalogue.attributes.check(platform, fields)?;
+            }
             let found = turn.row.revision;
             if let Some(expected) = revision.filter(|expected| *expected != found) {
                 let user = turn.key.to_owned();
@@ -257,16 +257,16 @@ impl Journeys {
                 turn.row.revision += 1;
                 turn.is_changed = true;
             }
-            Ok(view::user(&catalogue.read(), turn.key, turn.row))
+            Ok(view::user(&definitions.current(), turn.key, turn.row))
         })
     }
 
     /// Notes that a user wants no messages, or wants them again. A user who opts out leaves all
     /// journeys that are not essential, and their messages are not sent.
     pub fn opt_out(&self, platform: &str, user: &str, is_out: bool) -> Asking<UserView> {
-        let catalogue = Arc::clone(&self.catalogue);
+        let definitions = Arc::clone(&self.definitions);
         self.ask(user_key(platform, user), (), move |(), turn| {
-            let known = Arc::clone(&catalogue.read());
+            let known = definitions.current();
             if turn.row.has_opted_out != is_out {
                 turn.row.has_opted_out = is_out;
                 turn.is_changed = true;
@@ -298,33 +298,18 @@ impl Journeys {
     ///
     /// # Errors
     ///
-    /// All that is wrong with the definition; or the store failed.
+    /// All that is wrong with the definition; another journey of the platform declares an attribute
+    /// with another type; or the store failed.
     pub async fn put(&self, text: &str, by: &str) -> Result<JourneyView, JourneyError> {
-        let definition = Definition::read(text, "definition");
+        let channels: Vec<&str> = self.channels.names().collect();
+        let definition = Definition::read_for(text, "definition", &channels);
         let definition =
             definition.map_err(|problems| JourneyError::Definition(Box::new(problems)))?;
-        let name = definition.name;
-        for _ in 0..CONFLICTS_MAX {
-            let fresh = read_all(&self.states).await?;
-            let number = fresh.next_number();
-            let known = fresh.journeys.get(&name).cloned();
-            let (mut kept, stored) = match known {
-                Some(known) => (known.kept, known.stored),
-                None => (Kept { number, versions: Vec::new(), is_removed: false }, 0),
-            };
-            if !kept.add(text, Time::from(self.group.wall()).0, by) {
-                self.replace(fresh);
-                return self.get(&name);
-            }
-            if kept.versions.len() > VERSIONS_MAX {
-                let problem = format!("«{name}» has {VERSIONS_MAX} versions: give it a new name");
-                return Err(JourneyError::Invalid { what: "journey", problem });
-            }
-            if self.save(&name, kept, stored, fresh).await? {
-                return self.get(&name);
-            }
-        }
-        Err(JourneyError::failed("others change journeys all the time"))
+        let known = self.definitions.look().await?;
+        known.attributes.admit(&definition.name, &definition.settings)?;
+        let at = Time::from(self.group.wall()).0;
+        let catalogue = self.definitions.put(&definition, text, (at, by)).await?;
+        shown(&catalogue, &definition.name)
     }
 
     /// Removes a journey: nobody begins it any more, and users under way leave it when they are
@@ -334,72 +319,58 @@ impl Journeys {
     ///
     /// There is none of this name; or the store failed.
     pub async fn remove(&self, name: &str) -> Result<JourneyView, JourneyError> {
-        for _ in 0..CONFLICTS_MAX {
-            let view = self.get(name)?;
-            let fresh = read_all(&self.states).await?;
-            let known = fresh.journeys.get(name).cloned();
-            let known = known.ok_or_else(|| JourneyError::Unknown(name.to_owned()))?;
-            let kept = Kept { is_removed: true, ..known.kept };
-            if self.save(name, kept, known.stored, fresh).await? {
-                return Ok(view);
-            }
-        }
-        Err(JourneyError::failed("others change journeys all the time"))
-    }
-
-    /// Writes a journey; false if another node has changed it meanwhile.
-    async fn save(
-        &self,
-        name: &str,
-        kept: Kept,
-        stored: u64,
-        mut fresh: Catalogue,
-    ) -> Result<bool, JourneyError> {
-        let bytes = serde_json::to_vec(&kept).map_err(JourneyError::failed)?;
-        let saved = self.states.save(JOURNEY, name, (Some(bytes), None), stored).await;
-        match saved {
-            Ok(stored) => {
-                fresh.set(name, kept, stored);
-                self.replace(fresh);
-                Ok(true)
-            }
-            Err(turnwheel_actors::entity::StoreError::Conflict { .. }) => Ok(false),
-            Err(error) => Err(JourneyError::failed(error)),
-        }
+        let view = shown(&*self.definitions.look().await?, name)?;
+        self.definitions.remove(name).await?;
+        Ok(view)
     }
 
     /// Journeys by name, without removed ones.
-    pub fn list(&self) -> Vec<JourneyView> {
-        let catalogue = Arc::clone(&self.catalogue.read());
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub async fn list(&self) -> Result<Vec<JourneyView>, JourneyError> {
+        let catalogue = self.definitions.look().await?;
         let names = catalogue.journeys.keys();
-        names.filter_map(|name| shown(&catalogue, name).ok()).collect()
+        Ok(names.filter_map(|name| shown(&catalogue, name).ok()).collect())
     }
 
     /// A journey.
     ///
     /// # Errors
     ///
-    /// There is none of this name.
-    pub fn get(&self, name: &str) -> Result<JourneyView, JourneyError> {
-        shown(&self.catalogue.read(), name)
+    /// There is none of this name; or the store failed.
+    pub async fn get(&self, name: &str) -> Result<JourneyView, JourneyError> {
+        shown(&*self.definitions.look().await?, name)
     }
 
-    /// Reads the definitions again: another node has changed some.
+    /// Counts the users at each element of a journey, from the rows of all users of its platform.
+    ///
+    /// Cost: grows with the users of the platform, of whom at most
+    /// [`COUNTED_MAX`](crate::limits::COUNTED_MAX) are looked at.
     ///
     /// # Errors
     ///
-    /// The store failed.
-    pub async fn refresh(&self) -> Result<(), JourneyError> {
-        self.replace(read_all(&self.states).await?);
-        Ok(())
-    }
-
-    fn replace(&self, catalogue: Catalogue) {
-        *self.catalogue.write() = Arc::new(catalogue);
+    /// There is no journey of this name; or the store failed.
+    pub async fn counts(&self, name: &str) -> Result<JourneyCounts, JourneyError> {
+        let catalogue = self.definitions.look().await?;
+        let known = catalogue.journeys.get(name).and_then(|known| known.current());
+        let chart = known.ok_or_else(|| JourneyError::Unknown(name.to_owned()))?;
+        counts::count(self.definitions.states(), &catalogue, chart).await
     }
 
     fn ask<I: Send + 'static, T: Send + 'static>(
         &self,
+        key: Result<String, JourneyError>,
+        input: I,
+        decide: impl FnMut(&I, &mut Turn<'_>) -> Result<T, JourneyError> + Send + 'static,
+    ) -> Asking<T> {
+        self.ask_of(None, key, input, decide)
+    }
+
+    fn ask_of<I: Send + 'static, T: Send + 'static>(
+        &self,
+        event: Option<Arc<Event>>,
         key: Result<String, JourneyError>,
         input: I,
         decide: impl FnMut(&I, &mut Turn<'_>) -> Result<T, JourneyError> + Send + 'static,
@@ -413,11 +384,14 @@ impl Journeys {
             }
         };
         let refusal = to.clone();
-        let request = Box::new(Ask { input, decide, decided: None, to });
+        let request = Box::new(Ask { event, input, decide, decided: None, to });
         let desk = &self.desks[desk_of(&key, self.desks.len())];
         if let Err(error) = desk.submit(move |desk, cx| desk.take(key, request, cx)) {
-            let problem = format!("the journeys take no requests: {:?}", error.kind);
-            reply(refusal, Err(JourneyError::Failed(problem)));
+            let problem = match error.kind {
+                SubmitErrorKind::Full => JourneyError::Busy,
+                kind => JourneyError::Failed(format!("the journeys take no requests: {kind:?}")),
+            };
+            reply(refusal, Err(problem));
         }
         asked
     }
@@ -425,6 +399,7 @@ impl Journeys {
 
 /// A request of a caller.
 struct Ask<I, T, F> {
+    event: Option<Arc<Event>>,
     input: I,
     decide: F,
     decided: Option<Result<T, JourneyError>>,
@@ -448,6 +423,10 @@ where
         self.decided = Some((self.decide)(&self.input, turn));
     }
 
+    fn event(&self) -> Option<&Event> {
+        self.event.as_deref()
+    }
+
     fn answer(self: Box<Self>, outcome: Result<(), JourneyError>) {
         let Self { decided, to, .. } = *self;
         let unanswered = || Err(JourneyError::failed("it was not decided"));
@@ -459,7 +438,7 @@ fn shown(catalogue: &Catalogue, name: &str) -> Result<JourneyView, JourneyError>
     let known = catalogue.journeys.get(name).filter(|known| !known.kept.is_removed);
     let newest = known.and_then(|known| known.kept.versions.last().map(|newest| (known, newest)));
     let (known, newest) = newest.ok_or_else(|| JourneyError::Unknown(name.to_owned()))?;
-    let platform = known.current.as_ref().map(|chart| chart.settings.platform.clone());
+    let platform = known.current().map(|chart| chart.settings.platform.clone());
     Ok(JourneyView {
         name: name.to_owned(),
         platform: platform.unwrap_or_default(),

@@ -2,11 +2,14 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod attributes;
 mod catalogue;
 mod channel;
 mod chart;
 mod check;
+mod counts;
 mod definition;
+mod definitions;
 mod desk;
 mod dry;
 mod element;
@@ -14,16 +17,19 @@ mod error;
 mod event;
 mod journeys;
 pub mod limits;
+mod options;
 mod ours;
 mod outbox;
 mod quiet;
 mod row;
-mod store;
+mod trial;
 mod view;
 mod walk;
 mod watch;
 
+pub use attributes::AttributeType;
 pub use channel::{Channel, Channels};
+pub use counts::{ElementCounts, JourneyCounts};
 pub use definition::{keyed, Definition};
 pub use dry::DryRun;
 pub use element::{
@@ -33,6 +39,8 @@ pub use error::JourneyError;
 pub use event::Event;
 #[doc(hidden)]
 pub use journeys::row_bytes;
-pub use journeys::{Asking, JourneyView, Journeys, JourneysOptions};
+pub use journeys::{Asking, JourneyView, Journeys};
+pub use options::JourneysOptions;
 pub use outbox::{Message, Unsent};
+pub use trial::{duration, Recording, Tried, TriedMessage, TriedMove};
 pub use view::{MessageView, Moved, PassView, Taken, UserView, WaitView};

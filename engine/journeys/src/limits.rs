@@ -23,6 +23,9 @@ pub const DATA_BYTES_MAX: usize = 16 << 10;
 /// Bytes of the body of a message: it is in the row until it is sent.
 pub const BODY_BYTES_MAX: usize = 16 << 10;
 
+/// Levels of attributes and of the data of an event: what is read again has at most 128.
+pub const LEVELS_MAX: usize = 64;
+
 /// Elements of a definition: their numbers are in the history of each pass.
 pub const ELEMENTS_MAX: usize = 4_096;
 
@@ -62,9 +65,35 @@ pub const PAUSE_MAX: Duration = Duration::from_secs(600);
 /// Pause before a failed look at the store is repeated.
 pub const AGAIN: Duration = Duration::from_secs(1);
 
-/// Milliseconds that a desk has a message for itself: after that another node takes the sender for
-/// gone and sends the message again, with its key. The desk itself never sends one twice at a time.
-pub const SENDING_MS: u64 = 10_000;
+/// Milliseconds after which it is looked at again whether the sender of a message is there. If it is
+/// not, another node sends the message, with its key.
+pub const SENDING_MS: u64 = 3_000;
+
+/// The same at most, while a message takes long to be sent: each look is a write.
+pub const SENDING_MS_MAX: u64 = 10_000;
+
+/// Least pause, in milliseconds, between two looks at a message that another node is sending; it
+/// grows with the time for which that node has been sending.
+pub const SENDER_AGAIN_MS: u64 = 1_000;
+
+/// Messages that a desk sends at once: each is in memory meanwhile. More wait in their rows.
+pub const SENDING_MAX: usize = 4_096;
+
+/// Milliseconds after which a message is looked at again that found too many others being sent.
+pub const POSTPONED_MS: u64 = 1_000;
+
+/// Requests that a desk has under way at once; more are refused with
+/// [`JourneyError::Busy`](crate::JourneyError::Busy).
+pub const REQUESTS_MAX: usize = 1 << 16;
+
+/// Rows of users that a desk reads with one question.
+pub const READ_MAX: usize = 256;
+
+/// Questions of a desk that are under way at once: one is answered while the next one is gathered.
+pub const READS_MAX: usize = 2;
+
+/// Events of kinds that no journey looks at, which wait for one look at the index of journeys.
+pub const UNHEARD_MAX: usize = 4_096;
 
 /// Due users that are taken up at once.
 pub const DUE_PAGE: usize = 1_024;
@@ -74,6 +103,12 @@ pub const CLOCK_CHECK: Duration = Duration::from_secs(60);
 
 /// Rows that are read at once when all are listed.
 pub const LIST_PAGE: usize = 1_024;
+
+/// Users that are looked at when those of a journey are counted, at most: some seconds of reading.
+pub const COUNTED_MAX: u64 = 2_000_000;
+
+/// Recorded events that are tried at once on a definition.
+pub const TRIED_EVENTS_MAX: usize = 100_000;
 
 /// Times that a change is decided anew because another node has written the user.
 pub const CONFLICTS_MAX: u32 = 100;

@@ -16,17 +16,31 @@ const END: &str = "end";
 /// Fields of a definition that are no settings.
 const OWN: [&str; 3] = ["journey", "elements", "description"];
 
-const SETTINGS: [&str; 9] =
-    ["platform", "entry", "every", "priority", "essential", "cap", "quiet", "under_way", "moves"];
+const SETTINGS: [&str; 10] = [
+    "platform",
+    "attributes",
+    "entry",
+    "every",
+    "priority",
+    "essential",
+    "cap",
+    "quiet",
+    "under_way",
+    "moves",
+];
 
 /// Kinds of elements, each said by the field of this name.
-const FORMS: [&str; 7] = ["start", "send", "wait", "choose", "set", "case", "end"];
+const FORMS: [&str; 8] = ["start", "send", "flow", "wait", "choose", "set", "case", "end"];
+
+/// Name of the channel that starts flows.
+const FLOWS: &str = "flow";
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Part {
     start: Option<On>,
     send: Option<Send>,
+    flow: Option<Run>,
     wait: Option<Wait>,
     choose: Option<Choose>,
     set: Option<String>,
@@ -48,6 +62,15 @@ struct On {
     equals: Option<String>,
     #[serde(rename = "if")]
     condition: Option<String>,
+}
+
+/// A flow that is started with an input.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Run {
+    name: String,
+    #[serde(default)]
+    with: Value,
 }
 
 #[derive(Debug, Deserialize)]
@@ -195,6 +218,15 @@ impl Reader<'_> {
                 return self.complain(&at, format!("«{name}» {problem}"), Some(hint));
             }
         };
+        if let (Kind::Start, None, [Way { condition, contains, equals, .. }]) =
+            (kind, &part.then, &part.lines[..])
+        {
+            if condition.is_some() || contains.is_some() || equals.is_some() {
+                let hint = "write it into «start», or add «then» for the others".to_owned();
+                let message = format!("the only line of the start «{name}» has a condition");
+                return self.complain(&at, message, Some(hint));
+            }
+        }
         extensions.parallel = matches!(part.choose, Some(Choose::All));
         self.add(name, kind, rules, extensions, owned(&at));
         self.ways(name, part);
@@ -298,7 +330,7 @@ fn owned(at: &[&str]) -> Vec<String> {
 
 /// Kind of an element, by the one field that says it.
 fn forms(part: &Part) -> Result<(Kind, Vec<Rule>, Extensions), String> {
-    let is_action = part.send.is_some() || part.set.is_some();
+    let is_action = part.send.is_some() || part.flow.is_some() || part.set.is_some();
     let said = [
         part.start.is_some(),
         part.wait.is_some(),
@@ -306,6 +338,7 @@ fn forms(part: &Part) -> Result<(Kind, Vec<Rule>, Extensions), String> {
         part.case,
         part.end,
         part.send.is_some(),
+        part.flow.is_some(),
     ];
     let number = said.iter().filter(|is_said| **is_said).count();
     if number > 1 {
@@ -333,7 +366,11 @@ fn forms(part: &Part) -> Result<(Kind, Vec<Rule>, Extensions), String> {
         let texts = (&wait.contains, &wait.equals, &wait.condition);
         return Ok((Kind::Trigger, rule(wait.on.as_ref(), texts), extensions));
     }
-    extensions.send = part.send.clone();
+    let flow = part.flow.as_ref().map(|Run { name, with }| Send {
+        channel: FLOWS.to_owned(),
+        with: serde_json::json!({ "flow": name, "input": with }),
+    });
+    extensions.send = part.send.clone().or(flow);
     match (is_action, part.choose.is_some(), part.case, part.end) {
         (_, true, ..) => Ok((Kind::Rule, Vec::new(), extensions)),
         (_, _, true, _) => Ok((Kind::Case, Vec::new(), extensions)),

@@ -5,10 +5,11 @@ use serde_json::Value;
 
 use crate::chart::Chart;
 use crate::limits::{
-    ATTEMPTS_MAX, BODY_BYTES_MAX, LOST_MAX, OUTBOX_MAX, PAUSE, PAUSE_MAX, SENDING_MS,
+    ATTEMPTS_MAX, BODY_BYTES_MAX, LOST_MAX, OUTBOX_MAX, PAUSE, PAUSE_MAX, SENDER_AGAIN_MS,
+    SENDING_MS, SENDING_MS_MAX,
 };
 use crate::quiet;
-use crate::row::{Lost, Outgoing, Pass};
+use crate::row::{Claim, Lost, Outgoing, Pass};
 use crate::walk::{entered, ms, object, Segment, Turn};
 
 /// A message that a channel has to send.
@@ -39,6 +40,14 @@ pub enum Unsent {
     Again(String),
     /// It is given up.
     Never(String),
+}
+
+/// The node that claims messages, as it sees the others.
+pub(crate) struct Sender<'a> {
+    /// Its world.
+    pub(crate) world: u64,
+    /// Whether a world is registered.
+    pub(crate) is_alive: &'a dyn Fn(u64) -> bool,
 }
 
 impl Turn<'_> {
@@ -76,7 +85,7 @@ impl Turn<'_> {
         if self.row.outbox.len() >= OUTBOX_MAX {
             return refuse("too many messages wait");
         }
-        let from = self.from(chart);
+        let from = self.quiet_until(chart).unwrap_or(self.now);
         if settings.cap.is_some() {
             entered(self.row, chart.journey).sent.push(self.now);
         }
@@ -94,12 +103,24 @@ impl Turn<'_> {
         });
     }
 
-    /// When a message may leave: after quiet hours of the user's zone.
-    fn from(&self, chart: &Chart) -> u64 {
-        let Some(quiet) = &chart.settings.quiet else { return self.now };
+    /// The end of quiet hours in the user's zone, if it is within them now.
+    fn quiet_until(&self, chart: &Chart) -> Option<u64> {
+        let quiet = chart.settings.quiet.as_ref()?;
         let attributes = object(self.row.attributes.as_deref());
         let zone = attributes.get("timezone").and_then(Value::as_str);
-        quiet::ends(quiet, zone, self.now).unwrap_or(self.now)
+        quiet::ends(quiet, zone, self.now)
+    }
+
+    /// Puts all messages off that may leave now: too many others are being sent. Returns whether
+    /// there were any.
+    pub(crate) fn postpone(&mut self, by_ms: u64) -> bool {
+        let ready = |at: &usize| self.row.outbox[*at].from <= self.now;
+        let ready: Vec<usize> = self.row.heads().filter(ready).collect();
+        for at in &ready {
+            self.row.outbox[*at].from = self.now.saturating_add(by_ms);
+        }
+        self.is_changed |= !ready.is_empty();
+        !ready.is_empty()
     }
 
     /// Takes what a channel says of a message.
@@ -108,6 +129,7 @@ impl Turn<'_> {
         let Some(at) = found else { return };
         self.is_changed = true;
         let message = &mut self.row.outbox[at];
+        self.row.claims.retain(|claim| !claim.is_of(message));
         message.attempts += 1;
         let reason = match outcome {
             Ok(()) => return drop(self.row.outbox.remove(at)),
@@ -125,15 +147,62 @@ impl Turn<'_> {
         self.row.lost.drain(..surplus);
     }
 
+    /// Says that the message that is being sent here takes longer.
+    pub(crate) fn keep_claim(&mut self, world: u64) {
+        let Self { row, now, is_changed, .. } = self;
+        for claim in row.claims.iter().filter(|claim| claim.sender == world) {
+            let mut outbox = row.outbox.iter_mut();
+            let found = outbox.find(|it| claim.is_of(it) && it.from <= *now);
+            if let Some(message) = found {
+                let pause = now.saturating_sub(claim.since);
+                let pause = pause.clamp(SENDING_MS, SENDING_MS_MAX);
+                message.from = now.saturating_add(pause);
+                *is_changed = true;
+            }
+        }
+    }
+
+    /// Puts a message off if another node that is alive sends it. Returns whether it does.
+    fn is_sent_elsewhere(&mut self, at: usize, sender: &Sender<'_>) -> bool {
+        let message = &mut self.row.outbox[at];
+        let claim = self.row.claims.iter().find(|claim| claim.is_of(message));
+        let elsewhere =
+            claim.filter(|it| it.sender != sender.world && (sender.is_alive)(it.sender));
+        let Some(claim) = elsewhere else { return false };
+        let pause = self.now.saturating_sub(claim.since) / 4;
+        let pause = pause.clamp(SENDER_AGAIN_MS, SENDING_MS_MAX);
+        message.from = self.now.saturating_add(pause);
+        self.is_changed = true;
+        true
+    }
+
     /// Claims the next message that may leave now: it is sent when the claim is durable, and other
-    /// nodes leave it alone for some time. Returns it with the name of its channel.
-    pub(crate) fn claim(&mut self) -> Option<(String, Message)> {
-        let ready = |message: &&Outgoing| message.from <= self.now;
-        let number = self.row.heads().find(ready).map(|message| (message.pass, message.number))?;
-        let is_it = |message: &&mut Outgoing| (message.pass, message.number) == number;
-        let message = self.row.outbox.iter_mut().find(is_it)?;
+    /// nodes leave it alone as long as this one is alive. Returns it with the name of its channel.
+    pub(crate) fn claim(&mut self, sender: &Sender<'_>) -> Option<(String, Message)> {
+        let outbox = &self.row.outbox;
+        self.row.claims.retain(|claim| outbox.iter().any(|message| claim.is_of(message)));
+        let at = loop {
+            let at = self.row.heads().find(|at| self.row.outbox[*at].from <= self.now)?;
+            if self.is_sent_elsewhere(at, sender) {
+                continue;
+            }
+            let message = &self.row.outbox[at];
+            let chart = self.catalogue.chart(message.journey, message.version);
+            // It was decided on before quiet hours and comes back within them.
+            match chart.and_then(|chart| self.quiet_until(chart)) {
+                Some(until) => {
+                    self.row.outbox[at].from = until;
+                    self.is_changed = true;
+                }
+                None => break at,
+            }
+        };
+        let message = &mut self.row.outbox[at];
         message.from = self.now.saturating_add(SENDING_MS);
         self.is_changed = true;
+        let (pass, number, since) = (message.pass, message.number, self.now);
+        self.row.claims.retain(|claim| !claim.is_of(message));
+        self.row.claims.push(Claim { pass, number, sender: sender.world, since });
         let chart = self.catalogue.chart(message.journey, message.version);
         let (platform, user) = self.key.split_once('/').unwrap_or((self.key, ""));
         let claimed = Message {

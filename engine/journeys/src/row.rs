@@ -6,7 +6,10 @@
 use serde::{Deserialize, Serialize};
 
 /// Version of the encoding.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+
+/// Version without claims.
+const UNCLAIMED: u8 = 1;
 
 /// A user.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -26,6 +29,8 @@ pub(crate) struct Row {
     pub(crate) seen: Vec<[u8; 8]>,
     pub(crate) outbox: Vec<Outgoing>,
     pub(crate) lost: Vec<Lost>,
+    /// Messages of the outbox that are being sent. Last, as older rows have no such field.
+    pub(crate) claims: Vec<Claim>,
 }
 
 /// One walk of a user through a journey.
@@ -122,6 +127,16 @@ pub(crate) struct Outgoing {
     pub(crate) body: String,
 }
 
+/// That a node is sending a message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Claim {
+    pub(crate) pass: u64,
+    pub(crate) number: u32,
+    /// The world of the node: worlds that are registered are alive.
+    pub(crate) sender: u64,
+    pub(crate) since: u64,
+}
+
 /// A message that was given up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Lost {
@@ -141,6 +156,10 @@ impl Row {
             Some((&VERSION, rest)) => {
                 postcard::from_bytes(rest).map_err(|error| format!("it is malformed: {error}"))
             }
+            Some((&UNCLAIMED, rest)) => {
+                let rest = [rest, &[0]].concat();
+                postcard::from_bytes(&rest).map_err(|error| format!("it is malformed: {error}"))
+            }
             Some((version, _)) => Err(format!("it is of version {version}, which is unknown")),
             None => Err("it is empty".to_owned()),
         }
@@ -149,14 +168,20 @@ impl Row {
     /// When it has to be looked at.
     pub(crate) fn due(&self) -> Option<u64> {
         let waits = self.passes.iter().flat_map(|pass| &pass.waits).filter_map(|wait| wait.due);
-        waits.chain(self.heads().map(|message| message.from)).min()
+        waits.chain(self.heads().map(|at| self.outbox[at].from)).min()
     }
 
-    /// The next message of each pass: those of one pass leave in their order.
-    pub(crate) fn heads(&self) -> impl Iterator<Item = &Outgoing> {
+    /// Places of the next messages of each pass: those of one pass leave in their order.
+    pub(crate) fn heads(&self) -> impl Iterator<Item = usize> + '_ {
         let outbox = &self.outbox;
-        let is_head = |at: usize| !outbox[..at].iter().any(|it| it.pass == outbox[at].pass);
-        outbox.iter().enumerate().filter(move |(at, _)| is_head(*at)).map(|(_, message)| message)
+        let is_head = |at: &usize| !outbox[..*at].iter().any(|it| it.pass == outbox[*at].pass);
+        (0..outbox.len()).filter(is_head)
+    }
+}
+
+impl Claim {
+    pub(crate) fn is_of(&self, message: &Outgoing) -> bool {
+        (self.pass, self.number) == (message.pass, message.number)
     }
 }
 
@@ -164,5 +189,21 @@ impl Outgoing {
     /// The key that is the same in all attempts, and no other message has.
     pub(crate) fn key(&self, of: &str) -> String {
         format!("{of}/{}/{}/{}", self.journey, self.pass, self.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn row_without_claims_is_read_as_it_was_written_before() {
+        let entered = Entered { journey: 3, last: 4, times: 5, sent: vec![6] };
+        let row = Row { revision: 2, entered: vec![entered], ..Row::default() };
+        let mut bytes = row.encode();
+        assert_eq!((bytes[0], bytes.pop()), (VERSION, Some(0)), "the number of claims is last");
+        bytes[0] = UNCLAIMED;
+        assert_eq!(Row::decode(&bytes), Ok(row));
+        assert!(Row::decode(&[9]).is_err());
     }
 }

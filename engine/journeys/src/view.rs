@@ -1,6 +1,6 @@
 //! Where users are, why, since when, and what comes next: as data.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use turnwheel_engine::Time;
 
@@ -30,6 +30,7 @@ pub struct Moved {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
     /// When it was.
+    #[serde(serialize_with = "as_text")]
     pub at: Time,
 }
 
@@ -78,6 +79,7 @@ pub struct PassView {
     /// Its number, of this user.
     pub pass: u64,
     /// When it began.
+    #[serde(serialize_with = "as_text")]
     pub began: Time,
     /// Its data.
     pub data: Map<String, Value>,
@@ -86,7 +88,7 @@ pub struct PassView {
     /// Its path, the oldest segment first.
     pub moves: Vec<Moved>,
     /// When it ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text_if")]
     pub ended: Option<Time>,
     /// Why: `end`, `no line`, `replaced`, `removed` or `opted out`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,9 +107,10 @@ pub struct WaitView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on: Option<String>,
     /// Since when.
+    #[serde(serialize_with = "as_text")]
     pub since: Time,
     /// When the default line is taken; never if it has none.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text_if")]
     pub due: Option<Time>,
     /// The element behind the default line.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,12 +128,25 @@ pub struct MessageView {
     /// The action that sends it.
     pub element: String,
     /// When it may leave next, or was given up.
+    #[serde(serialize_with = "as_text")]
     pub at: Time,
     /// Attempts that have failed.
     pub attempts: u32,
     /// Why it was given up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// Writes a time as all times of the API are written: as RFC 3339.
+pub(crate) fn as_text<S: Serializer>(time: &Time, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(time)
+}
+
+fn as_text_if<S: Serializer>(time: &Option<Time>, to: S) -> Result<S::Ok, S::Error> {
+    match time {
+        Some(time) => as_text(time, to),
+        None => to.serialize_none(),
+    }
 }
 
 /// A time of a row.

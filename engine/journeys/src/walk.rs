@@ -1,6 +1,8 @@
 //! Changes that an event, a timer or an answer of a channel makes in the row of a user. Pure: the
 //! same for the same row, event and time, whoever calls it, and however often.
 
+use std::cell::LazyCell;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use serde_json::{json, Map, Value};
@@ -111,12 +113,13 @@ impl<'a> Turn<'a> {
     fn answer(&mut self, pass: u64, wait: u64) -> Option<u32> {
         let (at, chart, element) = self.waiting(pass, wait)?;
         let node = chart.node(element)?;
-        let scope = self.scope(&self.row.passes[at].data.clone());
         let mut segment = Segment { path: vec![element], ..Segment::default() };
+        let scope = self.scope(&self.row.passes[at].data);
         if !self.holds(node, &scope, &mut segment) {
             return None;
         }
         let mut lines = self.lines(&chart, node, &scope, &mut segment);
+        drop(scope);
         if lines.is_empty() && node.unmatched == Unmatched::Otherwise {
             lines.extend(chart.default_line(node));
         }
@@ -162,10 +165,11 @@ impl<'a> Turn<'a> {
 
     /// Begins a pass if a start accepts the event and the journey allows it.
     fn start(&mut self, chart: &Arc<Chart>, is_answered: bool) {
-        let scope = self.scope(&None);
         let mut segment = Segment::default();
+        let scope = self.scope(&None);
         let mut starts = chart.starts();
         let found = starts.find(|(_, node)| self.holds(node, &scope, &mut segment));
+        drop(scope);
         let Some((number, node)) = found else { return };
         if !self.may_enter(chart, is_answered) {
             return;
@@ -188,8 +192,11 @@ impl<'a> Turn<'a> {
         };
         segment.path.push(number);
         self.set(&mut pass, node, &mut segment);
-        let scope = self.scope(&pass.data);
-        let lines = self.lines(chart, node, &scope, &mut segment);
+        // The only line of a start is followed without a look at it, as the ancestor does.
+        let lines = match node.next[..] {
+            [line] => vec![line],
+            _ => self.lines(chart, node, &self.scope(&pass.data), &mut segment),
+        };
         segment.has_no_line = lines.is_empty();
         self.follow(chart, &mut pass, lines, &mut segment);
         let has_no_line = segment.has_no_line;
@@ -244,8 +251,7 @@ impl<'a> Turn<'a> {
                 _ => {
                     self.set(pass, node, segment);
                     self.send(chart, pass, number, segment);
-                    let scope = self.scope(&pass.data);
-                    let lines = self.lines(chart, node, &scope, segment);
+                    let lines = self.lines(chart, node, &self.scope(&pass.data), segment);
                     segment.has_no_line |= lines.is_empty();
                     open.extend(lines.into_iter().rev());
                 }
@@ -278,7 +284,13 @@ impl<'a> Turn<'a> {
     }
 
     /// The lines of an element that are followed.
-    fn lines(&self, chart: &Chart, node: &Node, scope: &Value, segment: &mut Segment) -> Vec<u16> {
+    fn lines(
+        &self,
+        chart: &Chart,
+        node: &Node,
+        scope: &impl Deref<Target = Value>,
+        segment: &mut Segment,
+    ) -> Vec<u16> {
         let mut held = Vec::new();
         for number in &node.next {
             let Some(line) = chart.node(*number).filter(|line| !line.is_default) else { continue };
@@ -296,7 +308,12 @@ impl<'a> Turn<'a> {
     }
 
     /// Whether all conditions of an element hold.
-    fn holds(&self, node: &Node, scope: &Value, segment: &mut Segment) -> bool {
+    fn holds(
+        &self,
+        node: &Node,
+        scope: &impl Deref<Target = Value>,
+        segment: &mut Segment,
+    ) -> bool {
         node.tests.iter().all(|test| match test {
             Test::Kind(kind) => self.event.as_ref().is_some_and(|event| event.kind == *kind),
             Test::Contains(part) => self.text().is_some_and(|text| text.contains(part.as_str())),
@@ -315,8 +332,15 @@ impl<'a> Turn<'a> {
         self.event.as_ref().and_then(|event| event.text())
     }
 
-    /// The input of expressions.
-    pub(crate) fn scope(&self, data: &Option<String>) -> Value {
+    /// The input of expressions, made when the first one looks at it.
+    pub(crate) fn scope<'s>(
+        &'s self,
+        data: &'s Option<String>,
+    ) -> LazyCell<Value, impl FnOnce() -> Value + 's> {
+        LazyCell::new(|| self.input(data))
+    }
+
+    fn input(&self, data: &Option<String>) -> Value {
         let user = object(self.row.attributes.as_deref());
         let event = self.event.as_ref().map_or(Value::Null, |event| event.scope());
         let (platform, name) = self.key.split_once('/').unwrap_or((self.key, ""));

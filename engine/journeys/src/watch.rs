@@ -1,19 +1,22 @@
 //! The task that finds users whose time has come.
 //!
-//! It looks at the index of due times, gives what it finds to the desks, and sleeps until the
-//! earliest time that is left. In memory is that one time, whatever the number of users.
+//! It looks at the index of due times for users of its node's slots, gives what it finds to the
+//! desks, and sleeps until the earliest time that is left. In memory is that one time, whatever the
+//! number of users. Events come in at any node, so a node that is not alone looks every second, and
+//! when slots have moved.
 
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use turnwheel_actors::entity::StoreError;
-use turnwheel_engine::store::{StateRow, StateScan};
+use turnwheel_engine::internal::WeakWorld;
+use turnwheel_engine::store::{Slots, StateRow, StateScan};
 use turnwheel_engine::{Time, TimedStates};
 use turnwheel_runtime::{Context, Group, Task, Timer};
 
-use crate::desk::{Desk, Request, USER};
+use crate::definitions::Definitions;
+use crate::desk::{now, Desk, Request, USER};
 use crate::error::JourneyError;
 use crate::journeys::desk_of;
 use crate::limits::{AGAIN, CLOCK_CHECK, DUE_PAGE};
@@ -26,15 +29,23 @@ const NEVER: Time = Time(i64::MAX as u64);
 pub(crate) type Armed = Arc<Mutex<Time>>;
 
 pub(crate) struct Watch {
+    pub(crate) world: WeakWorld,
     pub(crate) group: Group,
     pub(crate) states: TimedStates,
+    pub(crate) definitions: Arc<Definitions>,
     pub(crate) desks: Vec<Task<Desk>>,
     pub(crate) armed: Armed,
     pub(crate) timer: Option<Timer>,
     /// Users of the last look: those that are still due are busy, or their write has failed.
     pub(crate) looked: HashSet<(String, Time)>,
+    /// Those of the last look that had been looked at before and are under way no more.
+    pub(crate) stuck: usize,
     pub(crate) open: usize,
+    /// Whether the last look has found a whole page.
+    pub(crate) has_more: bool,
     pub(crate) is_looking: bool,
+    /// Whether other nodes have slots too.
+    pub(crate) has_others: bool,
 }
 
 impl fmt::Debug for Watch {
@@ -45,36 +56,60 @@ impl fmt::Debug for Watch {
 
 impl Watch {
     fn now(&self) -> Time {
-        self.group.wall().into()
+        now(&self.world, &self.group)
     }
 
-    /// Looks at what is due, unless a look is under way.
+    /// Looks again whenever slots have moved.
+    pub(crate) fn follow(&mut self, cx: &mut Context<'_, Self>) {
+        let Some(changed) = self.world.upgrade().map(|world| world.slots_changed()) else { return };
+        cx.await_interleaved(changed, |watch: &mut Self, cx, changed| {
+            if changed.is_ok() {
+                watch.follow(cx);
+                watch.looked.clear();
+                watch.look(cx);
+            }
+        });
+    }
+
+    /// Looks at what is due, unless a look is under way or enough users are. The next page is read
+    /// while the second half of the last one is written.
     pub(crate) fn look(&mut self, cx: &mut Context<'_, Self>) {
-        if self.is_looking || self.open > 0 {
+        let is_enough = self.open > if self.has_more { DUE_PAGE / 2 } else { 0 };
+        if self.is_looking || is_enough {
             return;
         }
-        self.is_looking = true;
         // Every write says its due time from here on.
         *self.armed.lock() = NEVER;
         if let Some(timer) = self.timer.take() {
             timer.cancel();
         }
-        let (states, now) = (self.states.clone(), self.now());
-        let limit = DUE_PAGE + self.looked.len();
+        let Some(slots) = self.world.upgrade().map(|world| world.own_slots()) else { return };
+        self.has_others = slots != Slots::all();
+        self.is_looking = true;
+        let (states, definitions) = (self.states.clone(), Arc::clone(&self.definitions));
+        let now = self.now();
+        let limit = DUE_PAGE + self.stuck + self.open;
         let read = async move {
-            let due = states.list(USER, StateScan::Due(now), limit).await?;
+            if slots.is_empty() {
+                return Ok((Vec::new(), Vec::new()));
+            }
+            let due = states.list_in(&slots, USER, StateScan::Due(now), limit).await;
+            let due = due.map_err(JourneyError::failed)?;
             let next = match due.is_empty() {
-                true => states.list(USER, StateScan::Due(NEVER), 1).await?,
-                false => Vec::new(),
+                true => states.list_in(&slots, USER, StateScan::Due(NEVER), 1).await,
+                false => Ok(Vec::new()),
             };
-            Ok((due, next))
+            // The rows may refer to definitions of other nodes.
+            definitions.look().await?;
+            Ok((due, next.map_err(JourneyError::failed)?))
         };
-        cx.await_interleaved(read, |watch: &mut Self, cx, read| watch.seen(read, cx));
+        cx.await_interleaved(read, move |watch: &mut Self, cx, read| watch.seen(read, limit, cx));
     }
 
     fn seen(
         &mut self,
-        read: Result<(Vec<StateRow>, Vec<StateRow>), StoreError>,
+        read: Result<(Vec<StateRow>, Vec<StateRow>), JourneyError>,
+        limit: usize,
         cx: &mut Context<'_, Self>,
     ) {
         self.is_looking = false;
@@ -85,26 +120,42 @@ impl Watch {
                 return self.arm(self.now().after(AGAIN), cx);
             }
         };
-        let place = |row: &StateRow| Some((row.key.clone(), row.due?));
-        let found: HashSet<(String, Time)> = due.iter().filter_map(place).collect();
-        let new = found.difference(&self.looked);
-        let mut new: Vec<(String, Time)> = new.cloned().collect();
-        new.sort_by(|one, other| (one.1, &one.0).cmp(&(other.1, &other.0)));
+        self.has_more = due.len() >= limit;
+        // By due time: users who wait longest are first.
+        let (mut found, mut new) = (HashSet::new(), Vec::new());
+        for row in due {
+            let Some(at) = row.due else { continue };
+            let place = (row.key.clone(), at);
+            if !self.looked.contains(&place) {
+                new.push((row.key, row.record));
+            }
+            found.insert(place);
+        }
+        self.stuck = (found.len() - new.len()).saturating_sub(self.open);
         self.looked = found;
+        if new.is_empty() && self.open > 0 {
+            // The last of those that are under way looks again.
+            self.has_more = false;
+            return;
+        }
         if new.is_empty() {
-            // What is left is under way: it is looked at again, from the begin.
+            // The rest is under way. It is looked at again, from the begin.
             let is_busy = !self.looked.is_empty();
             self.looked.clear();
+            self.stuck = 0;
             let next = next.first().and_then(|row| row.due);
-            let next = if is_busy { Some(self.now().after(AGAIN)) } else { next };
+            // Other nodes write due times of these users without a word.
+            let is_soon = is_busy || self.has_others;
+            let soon = is_soon.then(|| self.now().after(AGAIN));
+            let next = soon.into_iter().chain(next).min();
             return next.into_iter().for_each(|at| self.arm(at, cx));
         }
-        self.open = new.len();
+        self.open += new.len();
         let me = cx.task();
-        for (key, _) in new {
-            let of = desk_of(&key, self.desks.len());
+        for read in new {
+            let of = desk_of(&read.0, self.desks.len());
             let request = Box::new(Due { watch: me.clone() });
-            let given = self.desks[of].submit(move |desk, cx| desk.take(key, request, cx));
+            let given = self.desks[of].submit(move |desk, cx| desk.take_read(read, request, cx));
             if given.is_err() {
                 self.open -= 1;
             }
@@ -116,7 +167,7 @@ impl Watch {
 
     fn done(&mut self, cx: &mut Context<'_, Self>) {
         self.open = self.open.saturating_sub(1);
-        if self.open == 0 {
+        if self.open == 0 || self.has_more {
             self.look(cx);
         }
     }
@@ -153,6 +204,10 @@ struct Due {
 impl Request for Due {
     fn decide(&mut self, turn: &mut Turn<'_>) {
         turn.due();
+    }
+
+    fn is_own(&self) -> bool {
+        true
     }
 
     fn answer(self: Box<Self>, _: Result<(), JourneyError>) {

@@ -194,17 +194,25 @@ pub(crate) fn last_path(user: &UserView) -> String {
 }
 
 pub(crate) fn open(sim: &Sim, world: &World, sent: &Sent, has_timers: bool) -> Journeys {
+    let options = options(sent);
+    open_with(sim, world, if has_timers { options } else { options.at_rest() })
+}
+
+pub(crate) fn open_with(sim: &Sim, world: &World, options: JourneysOptions) -> Journeys {
+    let group = sim.group("journeys");
+    let opened = Journeys::open(world, &group, options);
+    sim.block_on(opened).expect("it ends").expect("they are read")
+}
+
+/// With a channel that notes what it sends.
+pub(crate) fn options(sent: &Sent) -> JourneysOptions {
     let noted = Arc::clone(sent);
     let chat = move |message: &Message| {
         let note = (message.key.clone(), message.element.clone());
         noted.lock().expect("no panic before").push(note);
         Ok(())
     };
-    let options = JourneysOptions::new(Channels::new().with("chat", chat));
-    let options = if has_timers { options } else { options.at_rest() };
-    let group = sim.group("journeys");
-    let opened = Journeys::open(world, &group, options);
-    sim.block_on(opened).expect("it ends").expect("they are read")
+    JourneysOptions::new(Channels::new().with("chat", chat))
 }
 
 pub(crate) fn attributes(value: Value) -> Map<String, Value> {

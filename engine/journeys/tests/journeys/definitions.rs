@@ -80,6 +80,7 @@ fn wrong_definitions_are_refused_with_place_and_suggestion() {
         ("  b: { wait: { on: x }, then: edn }\n  end: end\n", "which is not there", "«end»"),
         ("  b: { send: { channel: m }, tehn: end }\n", "unknown field `tehn`", "«then»"),
         ("  b: { wait: { for: 1d }, then: end, otherwise: end }\n", "is no duration", ""),
+        ("  b: { wait: { for: PT0S }, then: end, otherwise: end }\n", "waits for no time", "lasts"),
         ("  b: { wait: { if: '.a |' }, then: end }\n", "the expression «.a |»", ""),
     ] {
         let said = wrong(&format!("{start}{elements}"));
@@ -96,6 +97,38 @@ fn wrong_definitions_are_refused_with_place_and_suggestion() {
     assert!(problems(quiet).contains("«25:00» is no time of day"), "{}", problems(quiet));
     assert!(problems("[]").contains("the name has 1 to"), "{}", problems("[]"));
     assert!(problems("[{\"id\": 1}]").contains("this is no element"));
+}
+
+#[test]
+fn line_of_a_start_with_a_condition_is_refused_in_our_form() {
+    let start = |rest: &str| {
+        format!("  a: {{ start: {{ on: go }}, lines: [ {{ if: .user.a, then: end }} ]{rest} }}\n")
+    };
+    let said = wrong(&start(""));
+    assert!(said.contains("the only line of the start «a» has a condition"), "{said}");
+    let text = format!("journey: j\nplatform: p\nelements:\n{}", start(", then: end"));
+    Definition::read(&text, "j.yaml").expect("there are two lines");
+}
+
+#[test]
+fn elements_that_are_named_before_others_lead_to_them() {
+    let mut elements = ancestor();
+    elements[6]["incomings"] = serde_json::json!([5, 7]);
+    let said = problems(&elements.to_string());
+    assert!(said.contains("«7» is named before «6» and leads not there"), "{said}");
+}
+
+#[test]
+fn channels_that_a_server_has_not_are_refused() {
+    let text = "journey: j\nplatform: p\nelements:\n  a: { start: { on: go }, then: b }\n  \
+                b: { send: { channel: caht }, then: end }\n";
+    Definition::read(text, "j.yaml").expect("nothing is said of channels");
+    let said =
+        Definition::read_for(text, "j.yaml", &["chat"]).expect_err("there is no such channel");
+    let said = said.to_string();
+    assert!(said.contains("j.yaml:5:"), "{said}");
+    assert!(said.contains("«caht», which is no channel"), "{said}");
+    assert!(said.contains("did you mean «chat»?"), "{said}");
 }
 
 #[test]

@@ -32,6 +32,15 @@ fn walk_through_visits_the_elements_of_the_reference() {
 }
 
 #[test]
+fn only_line_of_a_start_is_followed_without_a_look_at_its_condition() {
+    let stage = Stage::new();
+    let mut elements = super::common::ancestor();
+    elements[1]["properties"] = serde_json::json!([{ "equals": "something else" }]);
+    stage.put(&elements.to_string());
+    assert_eq!(paths(&stage.say("u", "开始")), [FIRST]);
+}
+
+#[test]
 fn steps_of_one_user_are_served_by_different_nodes() {
     let stage = Stage::walk_through();
     let other = stage.second(true);

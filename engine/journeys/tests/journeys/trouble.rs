@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{json, Value};
-use turnwheel_engine::{MemoryStore, StoreError};
+use turnwheel_engine::{MemoryStore, Store, StoreError};
 use turnwheel_journeys::{Definition, Event, JourneyError, Taken, UserView};
 use turnwheel_testkit::FaultStore;
 
@@ -49,7 +49,7 @@ fn check_path(definition: &Definition, path: &[String]) {
 }
 
 /// Whether all that is known of a user can have happened.
-fn check_user(definition: &Definition, user: &UserView, case: &str) {
+pub(crate) fn check_user(definition: &Definition, user: &UserView, case: &str) {
     for pass in user.passes.iter().chain(&user.ended) {
         let mut waits = BTreeSet::new();
         for (number, moved) in pass.moves.iter().enumerate() {
@@ -63,7 +63,7 @@ fn check_user(definition: &Definition, user: &UserView, case: &str) {
 }
 
 /// Asks until it is answered: the id makes it count once.
-fn insist(stage: &Stage, event: &Event, case: &str) -> Taken {
+pub(crate) fn insist(stage: &Stage, event: &Event, case: &str) -> Taken {
     for _ in 0..200 {
         match stage.wait(stage.journeys.event(event.clone())) {
             Ok(taken) => return taken,
@@ -76,7 +76,7 @@ fn insist(stage: &Stage, event: &Event, case: &str) -> Taken {
     panic!("{case}: the event is never taken");
 }
 
-fn says(user: &str, id: &str, text: &str) -> Event {
+pub(crate) fn says(user: &str, id: &str, text: &str) -> Event {
     Event::new(P, user, id, KEYWORD).data(json!({ "text": text }))
 }
 
@@ -118,15 +118,28 @@ fn each_step_happens_once_after_a_commit_in_trouble() {
     }
 }
 
-/// The process ends after each commit in turn; the next one goes on with what the store has.
 #[test]
 fn each_step_happens_once_whichever_commit_is_the_last_one() {
+    walked_over_kills(|| {
+        let memory = MemoryStore::new();
+        (memory.clone(), move || memory.copied())
+    });
+}
+
+/// The process ends after each commit in turn; the next one goes on with a copy of what the store
+/// has then. Both are made anew by `open`.
+pub(crate) fn walked_over_kills<S, L, C>(open: impl Fn() -> (S, C))
+where
+    S: Store + 'static,
+    L: Store + 'static,
+    C: Fn() -> L,
+{
     let text = ancestor().to_string();
     let definition = Definition::read(&text, "wf").expect("it is read");
     for last in 1..COMMITS {
         let case = format!("killed at commit {last}");
-        let memory = MemoryStore::new();
-        let store = FaultStore::new(memory.clone());
+        let (store, copied) = open();
+        let store = FaultStore::new(store);
         let sent = Sent::default();
         let stage = Stage::with(store.clone(), 5, Sent::clone(&sent));
         stage.put(&text);
@@ -145,32 +158,36 @@ fn each_step_happens_once_whichever_commit_is_the_last_one() {
             }
             stage.sim.run_until_idle();
         }
-        let left = memory.copied();
-        let again = Stage::with(left, 6, Sent::clone(&sent));
-        for event in &script[..answered] {
+        let again = Stage::with(copied(), 6, Sent::clone(&sent));
+        for (number, event) in script.iter().enumerate() {
             let taken = insist(&again, event, &case);
-            assert!(taken.is_repeated, "{case}: what was answered is durable");
-        }
-        for event in &script[answered..] {
-            insist(&again, event, &case);
+            let is_durable = taken.is_repeated || number >= answered;
+            assert!(is_durable, "{case}: what was answered is durable");
         }
         again.sim.advance(2 * DAY);
         again.sim.run_until_idle();
-        for (name, last) in [("u", "18"), ("v", "6")] {
-            let user = again.user(name);
-            check_user(&definition, &user, &case);
-            assert_eq!((user.passes.len(), user.ended.len()), (0, 1), "{case}: {user:?}");
-            let path = &user.ended[0].moves[1].path;
-            assert_eq!(path.last().map(String::as_str), Some(last), "{case}");
-        }
-        let sent = sent.lock().expect("no panic before");
-        let keys: BTreeSet<&(String, String)> = sent.iter().collect();
-        assert_eq!(
-            keys.len(),
-            3,
-            "{case}: each message has one key, however often it left: {sent:?}"
-        );
+        check_walk(&again, &definition, &case);
+        check_sent(&sent, &case);
     }
+}
+
+/// Users u and v have walked to the ends that they have in the walk-through.
+pub(crate) fn check_walk(stage: &Stage, definition: &Definition, case: &str) {
+    for (name, last) in [("u", "18"), ("v", "6")] {
+        let user = stage.user(name);
+        check_user(definition, &user, case);
+        assert_eq!((user.passes.len(), user.ended.len()), (0, 1), "{case}: {user:?}");
+        let path = &user.ended[0].moves[1].path;
+        assert_eq!(path.last().map(String::as_str), Some(last), "{case}");
+        assert!(user.outbox.is_empty() && user.lost.is_empty(), "{case}: {user:?}");
+    }
+}
+
+/// The three messages have left.
+pub(crate) fn check_sent(sent: &Sent, case: &str) {
+    let sent = sent.lock().expect("no panic before");
+    let keys: BTreeSet<&(String, String)> = sent.iter().collect();
+    assert_eq!(keys.len(), 3, "{case}: each message has one key, however often it left: {sent:?}");
 }
 
 #[test]

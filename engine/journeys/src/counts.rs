@@ -1,0 +1,148 @@
+//! Numbers of users at each element of a journey, and of those who went on and who did not.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use turnwheel_engine::store::StateScan;
+use turnwheel_engine::TimedStates;
+
+use crate::catalogue::Catalogue;
+use crate::chart::Chart;
+use crate::desk::USER;
+use crate::element::Kind;
+use crate::error::JourneyError;
+use crate::limits::{COUNTED_MAX, LIST_PAGE};
+use crate::row::{Pass, Row, Why};
+
+/// Numbers of a journey, from the paths that users have in the store.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct JourneyCounts {
+    /// The journey.
+    pub journey: String,
+    /// Its newest version, whose elements are counted; those of older versions by the same names.
+    pub version: u32,
+    /// Users of its platform that were looked at.
+    pub users: u64,
+    /// Whether those are all.
+    pub is_complete: bool,
+    /// Passes under way.
+    pub under_way: u64,
+    /// Passes that are over, as far as users have them in their history.
+    pub ended: u64,
+    /// The elements, in the order of the definition.
+    pub elements: Vec<ElementCounts>,
+}
+
+/// Numbers of an element.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ElementCounts {
+    /// The element.
+    pub element: String,
+    /// Its type.
+    pub kind: &'static str,
+    /// Users who wait there now.
+    pub here: u64,
+    /// Visits in all paths.
+    pub visits: u64,
+    /// Passes that were over there before an end: no line held, or the pass was ended.
+    pub dropped: u64,
+    /// For a line: its part of the visits of the element before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conversion: Option<f64>,
+}
+
+#[derive(Default)]
+struct Counting {
+    users: u64,
+    under_way: u64,
+    ended: u64,
+    /// By the names of elements: here, visits, dropped.
+    elements: BTreeMap<String, (u64, u64, u64)>,
+}
+
+impl Counting {
+    fn at(&mut self, chart: &Chart, element: u16) -> &mut (u64, u64, u64) {
+        self.elements.entry(chart.id(element).to_owned()).or_default()
+    }
+
+    fn row(&mut self, catalogue: &Catalogue, journey: u32, row: &Row) {
+        self.users += 1;
+        for pass in row.passes.iter().filter(|pass| pass.journey == journey) {
+            self.under_way += 1;
+            self.path(catalogue, pass);
+            let Some(chart) = catalogue.chart(journey, pass.version) else { continue };
+            pass.waits.iter().for_each(|wait| self.at(chart, wait.element).0 += 1);
+        }
+        for ended in row.ended.iter().filter(|ended| ended.pass.journey == journey) {
+            self.ended += 1;
+            self.path(catalogue, &ended.pass);
+            let last = ended.pass.moves.last();
+            let place = last.and_then(|last| Some((last.version, *last.path.last()?)));
+            let Some((version, element)) = place.filter(|_| ended.why != Why::End) else {
+                continue;
+            };
+            if let Some(chart) = catalogue.chart(journey, version) {
+                self.at(chart, element).2 += 1;
+            }
+        }
+    }
+
+    fn path(&mut self, catalogue: &Catalogue, pass: &Pass) {
+        for made in &pass.moves {
+            let Some(chart) = catalogue.chart(pass.journey, made.version) else { continue };
+            // A segment begins at the wait at which the one before it has ended.
+            let begun = usize::from(made.wait > 0);
+            made.path.iter().skip(begun).for_each(|element| self.at(chart, *element).1 += 1);
+        }
+    }
+}
+
+/// Counts the users of a journey's platform, page by page.
+pub(crate) async fn count(
+    states: &TimedStates,
+    catalogue: &Catalogue,
+    chart: &Chart,
+) -> Result<JourneyCounts, JourneyError> {
+    let of_platform = format!("{}/", chart.settings.platform);
+    let (mut counting, mut after) = (Counting::default(), of_platform.clone());
+    let mut is_complete = false;
+    while !is_complete && counting.users < COUNTED_MAX {
+        let rows = states.list(USER, StateScan::After(after.clone()), LIST_PAGE).await;
+        let rows = rows.map_err(JourneyError::failed)?;
+        is_complete = rows.len() < LIST_PAGE;
+        for row in rows {
+            if !row.key.starts_with(&of_platform) {
+                is_complete = true;
+                break;
+            }
+            match Row::decode(row.record.bytes.as_deref().unwrap_or_default()) {
+                Ok(decoded) => counting.row(catalogue, chart.journey, &decoded),
+                Err(problem) => tracing::error!(user = row.key, %problem, "a row cannot be read"),
+            }
+            after = row.key;
+        }
+    }
+    let Counting { users, under_way, ended, elements } = counting;
+    let (journey, version) = (chart.name.clone(), chart.version);
+    let of = |id: &str| elements.get(id).copied().unwrap_or_default();
+    let elements = chart.nodes.iter().zip(0..).map(|(node, number)| {
+        let (here, visits, dropped) = of(&node.id);
+        let before = (node.kind == Kind::Line).then(|| {
+            chart.nodes.iter().find(|it| it.kind != Kind::Line && it.next.contains(&number))
+        });
+        let before = before.flatten().map_or(0, |before| of(&before.id).1);
+        let conversion = (before > 0).then(|| visits as f64 / before as f64);
+        ElementCounts {
+            element: node.id.clone(),
+            kind: node.kind.name(),
+            here,
+            visits,
+            dropped,
+            conversion,
+        }
+    });
+    let elements = elements.collect();
+    Ok(JourneyCounts { journey, version, users, is_complete, under_way, ended, elements })
+}

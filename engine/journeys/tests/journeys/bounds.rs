@@ -1,0 +1,141 @@
+//! Work under way at once is bounded, definitions reach other nodes, and clocks may be wrong.
+
+use std::future::{poll_fn, Future};
+use std::pin::pin;
+use std::task::Poll;
+
+use serde_json::Value;
+use turnwheel_journeys::JourneyError;
+
+use super::common::{ancestor, open_with, options, paths, Stage, DAY, HOUR, KEYWORD, P, SECOND};
+
+/// A journey of this name that sends a message on «go» and waits.
+fn journey(name: &str, settings: &str) -> String {
+    format!(
+        "journey: {name}\nplatform: P\n{settings}elements:\n  go: {{ start: {{ on: go }}, then: \
+         {name} }}\n  {name}: {{ send: {{ channel: chat }}, then: wait }}\n  wait: {{ wait: {{ \
+         on: x, for: P1D }}, then: end, otherwise: end }}\n"
+    )
+}
+
+#[test]
+fn journeys_that_are_added_at_once_are_told_apart() {
+    let stage = Stage::new();
+    let other = stage.second(true);
+    let (one, two) = (journey("one", ""), journey("two", ""));
+    let both = async {
+        let (mut first, mut second) =
+            (pin!(stage.journeys.put(&one, "a")), pin!(other.put(&two, "b")));
+        let (mut left, mut right) = (None, None);
+        poll_fn(|cx| {
+            if left.is_none() {
+                if let Poll::Ready(done) = first.as_mut().poll(cx) {
+                    left = Some(done);
+                }
+            }
+            if right.is_none() {
+                if let Poll::Ready(done) = second.as_mut().poll(cx) {
+                    right = Some(done);
+                }
+            }
+            if left.is_some() && right.is_some() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+        (left.expect("it has ended"), right.expect("it has ended"))
+    };
+    let (one, two) = stage.sim.block_on(both).expect("it ends");
+    assert_eq!((one.expect("added").version, two.expect("added").version), (1, 1));
+    for node in [&stage.journeys, &other] {
+        let all = stage.sim.block_on(node.list()).expect("it ends").expect("they are read");
+        assert_eq!(all.len(), 2, "each node knows both");
+    }
+    let moved = stage.happen("u", "go", Value::Null).moved;
+    let mut moved: Vec<&str> = moved.iter().map(|moved| moved.path[2].as_str()).collect();
+    moved.sort_unstable();
+    assert_eq!(moved, ["one", "two"], "each is walked by its own definition");
+}
+
+#[test]
+fn event_after_a_definition_was_stored_at_another_node_begins_it() {
+    let stage = Stage::new();
+    let other = stage.second(true);
+    stage.put(&ancestor().to_string());
+    let event = stage.event("u", KEYWORD, serde_json::json!({ "text": "开始" }));
+    let taken = stage.wait(other.event(event)).expect("it is taken");
+    assert_eq!(paths(&taken), ["0 1 2 3 4"]);
+    let removed = stage.sim.block_on(other.remove("wf 1")).expect("it ends");
+    removed.expect("it is known at each node");
+    assert!(stage.say("w", "开始").moved.is_empty(), "its removal is known as well");
+}
+
+#[test]
+fn requests_beyond_the_limit_are_refused() {
+    let mut stage = Stage::new();
+    stage.journeys.end();
+    let few = options(&stage.sent).requests_max(2);
+    stage.journeys = open_with(&stage.sim, &stage.world, few);
+    let ask = |user| stage.journeys.event(stage.event(&format!("u{user}"), "x", Value::Null));
+    let asked: Vec<_> = (0..100).map(ask).collect();
+    let outcomes: Vec<_> = asked.into_iter().map(|asked| stage.wait(asked)).collect();
+    let refused = outcomes.iter().filter(|it| matches!(it, Err(JourneyError::Busy))).count();
+    let taken = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    assert!(refused > 0 && taken >= 2 && refused + taken == 100, "{refused} are refused");
+    assert!(stage.happen("u", "nothing", Value::Null).moved.is_empty(), "later ones are taken");
+}
+
+#[test]
+fn messages_beyond_those_that_are_sent_at_once_wait_in_the_store() {
+    let mut stage = Stage::new();
+    stage.put(&journey("one", ""));
+    stage.journeys.end();
+    let few = options(&stage.sent).sending_max(1);
+    stage.journeys = open_with(&stage.sim, &stage.world, few);
+    let users = ["a", "b", "c"];
+    let asked = users.map(|user| stage.journeys.event(stage.event(user, "go", Value::Null)));
+    for asked in asked {
+        stage.wait(asked).expect("it is taken");
+    }
+    let waiting = || users.map(|user| stage.user(user).outbox.len()).iter().sum::<usize>();
+    assert!(waiting() >= 2, "two of three are put off");
+    stage.sim.advance(10 * SECOND);
+    assert_eq!(stage.messages().len(), 3);
+    assert_eq!(waiting(), 0);
+}
+
+#[test]
+fn message_from_before_quiet_hours_does_not_leave_within_them() {
+    let mut stage = Stage::new();
+    stage.put(&journey("one", "quiet: { from: '20:00', to: '08:00' }\n"));
+    stage.journeys.end();
+    // It is 12:00, and nobody sends messages here.
+    let resting = stage.second(false);
+    let taken = stage.wait(resting.event(stage.event("u", "go", Value::Null)));
+    assert_eq!(taken.expect("it is taken").moved.len(), 1);
+    resting.end();
+    stage.outage(9 * HOUR);
+    assert!(stage.messages().is_empty(), "21:00");
+    stage.sim.advance(11 * HOUR + SECOND);
+    assert_eq!(stage.messages(), ["one"], "08:00");
+}
+
+#[test]
+fn clock_that_is_wrong_for_a_moment_ends_no_wait() {
+    let stage = Stage::walk_through();
+    stage.say("u", "开始");
+    let right = stage.sim.wall();
+    stage.sim.set_wall(right + 365 * DAY);
+    stage.sim.advance(10 * SECOND);
+    stage.say("v", "开始");
+    stage.sim.set_wall(right + 10 * SECOND);
+    stage.sim.run_until_idle();
+    assert_eq!(stage.waits("u").len(), 1);
+    assert_eq!(stage.waits("v")[0].2.as_deref(), Some("2026-01-06T12:00:10Z"));
+    stage.sim.advance(DAY);
+    stage.sim.run_until_idle();
+    assert!(stage.waits("u").is_empty());
+    assert_eq!(stage.wait(stage.journeys.user(P, "u")).expect("it is read").ended.len(), 1);
+}
