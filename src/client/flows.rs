@@ -6,13 +6,19 @@ use super::{encoded, understand, Client, ClientError, WITHIN};
 use crate::api;
 
 impl Client {
-    /// The flows that the server has.
+    /// All flows that the server has, page by page.
     ///
     /// # Errors
     ///
     /// The server has no flows, or does not answer.
     pub fn flows(&self) -> Result<api::FlowList, ClientError> {
-        self.get("/flows")
+        let mut all: api::FlowList = self.get("/flows")?;
+        while let Some(cursor) = all.next.take() {
+            let page: api::FlowList = self.get(&format!("/flows?cursor={}", encoded(&cursor)))?;
+            all.flows.extend(page.flows);
+            all.next = page.next;
+        }
+        Ok(all)
     }
 
     /// A flow; its version may be `latest`.

@@ -9,6 +9,8 @@ mod events;
 mod flows;
 #[cfg(feature = "server")]
 mod here;
+mod jobs;
+mod journeys;
 mod pictures;
 mod plans;
 mod schedules;

@@ -22,6 +22,33 @@ impl Client {
         self.get("/nodes")
     }
 
+    /// A node by its name.
+    ///
+    /// # Errors
+    ///
+    /// There is no such node, or the server does not answer.
+    pub fn node(&self, name: &str) -> Result<api::NodeInfo, ClientError> {
+        self.get(&format!("/nodes/{}", encoded(name)))
+    }
+
+    /// Has a node give its slots to the others, until its process ends. Any node can be asked.
+    ///
+    /// # Errors
+    ///
+    /// There is no such node, or the server does not answer, or refuses.
+    pub fn drain(&self, name: &str) -> Result<api::NodeInfo, ClientError> {
+        self.post(&format!("/nodes/{}/drain", encoded(name)), &serde_json::json!({}))
+    }
+
+    /// The owners of the slots into which plans fall.
+    ///
+    /// # Errors
+    ///
+    /// The server does not answer, or refuses.
+    pub fn slots(&self) -> Result<api::SlotMap, ClientError> {
+        self.get("/slots")
+    }
+
     /// The queues, the default one first.
     ///
     /// # Errors
@@ -67,13 +94,20 @@ impl Client {
         self.get(&format!("/entities/{}/{}", encoded(name), encoded(key)))
     }
 
-    /// Events that could not be delivered, all that are kept.
+    /// Events that could not be delivered, all that are kept, page by page.
     ///
     /// # Errors
     ///
     /// It does not answer, or refuses.
     pub fn dead_letters(&self) -> Result<api::DeadLetterPage, ClientError> {
-        self.get("/dead-letters")
+        let mut all: api::DeadLetterPage = self.get("/dead-letters")?;
+        while let Some(cursor) = all.next.take() {
+            let path = format!("/dead-letters?cursor={}", encoded(&cursor));
+            let page: api::DeadLetterPage = self.get(&path)?;
+            all.letters.extend(page.letters);
+            all.next = page.next;
+        }
+        Ok(all)
     }
 
     /// Tries to deliver a dead letter again, to the same step or to another one of its plan.

@@ -10,8 +10,8 @@ use tracing_subscriber::registry::LookupSpan;
 use super::sender::Queue;
 use super::span::Open;
 
-/// The target of the spans of steps.
-pub(super) const TARGET: &str = "turnwheel::step";
+/// The targets of the spans of steps, and of the requests that they send.
+pub(super) const TARGETS: [&str; 2] = ["turnwheel::step", "turnwheel::http"];
 
 /// A layer that hands the spans of steps to an [`Exporter`](super::Exporter) when they end.
 #[derive(Debug)]
@@ -30,12 +30,17 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        if attributes.metadata().target() != TARGET {
+        if !TARGETS.contains(&attributes.metadata().target()) {
             return;
         }
         let Some(span) = context.span(id) else { return };
         let mut open = Open::new(SystemTime::now());
         attributes.record(&mut open);
+        if let Some(around) = span.parent() {
+            if let Some(around) = around.extensions_mut().get_mut::<Open>() {
+                open.within(around);
+            }
+        }
         span.extensions_mut().insert(open);
     }
 

@@ -1,4 +1,5 @@
-//! Traces for a collector: each call of a step as a span of OTLP over HTTP, in JSON.
+//! Traces for a collector: each call of a step, and each request that a flow sends, as a span of OTLP
+//! over HTTP, in JSON.
 //!
 //! The engine opens a span for each call of a step's code, with the W3C trace of its plan.
 //! [`start`] gives a layer for `tracing` that turns these spans into OTLP when they end, and a
@@ -7,6 +8,7 @@
 //!
 //! A plan that belongs to no trace is a trace of its own, whose id is that of the plan.
 
+mod environment;
 mod layer;
 mod sender;
 mod span;
@@ -19,6 +21,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::Layer as _;
 
+pub use environment::Environment;
 pub use layer::Layer;
 pub use sender::Exporter;
 
@@ -67,7 +70,8 @@ pub enum OtlpError {
 }
 
 /// A layer that takes the spans of steps, and the exporter that sends them to the collector at this
-/// address. An address without a path gets `/v1/traces`.
+/// address. An address without a path gets `/v1/traces`. Headers, time limit and attributes of the
+/// process are those of the [`Environment`].
 ///
 /// Cost: a thread; for each call of a step one span as JSON, made when it ends.
 ///
@@ -75,13 +79,13 @@ pub enum OtlpError {
 ///
 /// The address is invalid, or the thread cannot be started.
 pub fn start(url: &str) -> Result<(Layer, Exporter), OtlpError> {
-    let exporter = Exporter::start(&address(url)?)?;
+    let exporter = Exporter::start(&address(url)?, Environment::read())?;
     Ok((Layer::new(exporter.queue()), exporter))
 }
 
-/// The targets that a [`Layer`] needs: the spans of steps.
+/// The targets that a [`Layer`] needs: the spans of steps and of their requests.
 pub fn wanted() -> Targets {
-    Targets::new().with_target(layer::TARGET, LevelFilter::INFO)
+    Targets::new().with_targets(layer::TARGETS.map(|target| (target, LevelFilter::INFO)))
 }
 
 /// Hands the spans of steps to a collector in a process that logs nothing. Whether it has begun: a process

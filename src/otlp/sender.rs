@@ -7,7 +7,9 @@ use crossbeam_channel::{bounded, Receiver, RecvTimeoutError, Sender, TrySendErro
 use serde_json::Value;
 
 use super::span::request;
-use super::{dropped, sent, OtlpError, ANSWER_WITHIN, BATCH_MAX, QUEUE_MAX, SENT_WITHIN};
+use super::{
+    dropped, sent, Environment, OtlpError, ANSWER_WITHIN, BATCH_MAX, QUEUE_MAX, SENT_WITHIN,
+};
 
 /// Message to the thread.
 enum Message {
@@ -36,10 +38,12 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    pub(super) fn start(address: &str) -> Result<Self, OtlpError> {
+    pub(super) fn start(address: &str, environment: Environment) -> Result<Self, OtlpError> {
         let (queue, waiting) = bounded(QUEUE_MAX);
-        let config = ureq::Agent::config_builder().timeout_global(Some(ANSWER_WITHIN)).build();
-        let post = Post { agent: config.into(), address: address.to_owned(), is_failing: false };
+        let within = environment.timeout.unwrap_or(ANSWER_WITHIN);
+        let config = ureq::Agent::config_builder().timeout_global(Some(within)).build();
+        let address = address.to_owned();
+        let post = Post { agent: config.into(), address, environment, is_failing: false };
         let thread = thread::Builder::new().name("otlp".to_owned());
         let running = thread.spawn(move || send(&waiting, post)).map_err(OtlpError::Thread)?;
         // It ends with the process.
@@ -105,6 +109,7 @@ fn send(waiting: &Receiver<Message>, mut post: Post) {
 struct Post {
     agent: ureq::Agent,
     address: String,
+    environment: Environment,
     /// Whether the last batch was not taken: that is said once, until one is taken again.
     is_failing: bool,
 }
@@ -115,9 +120,13 @@ impl Post {
             return;
         }
         let count = batch.len();
-        let body = request(batch).to_string();
+        let body = request(batch, &self.environment.resource).to_string();
         batch.clear();
-        let posted = self.agent.post(&self.address).header("content-type", "application/json");
+        let headers = self.environment.headers.iter();
+        let posted = headers.fold(self.agent.post(&self.address), |posted, (name, value)| {
+            posted.header(name.as_str(), value.as_str())
+        });
+        let posted = posted.header("content-type", "application/json");
         match posted.send(body) {
             Ok(_) => {
                 sent(count);

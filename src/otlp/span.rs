@@ -11,8 +11,14 @@ use tracing::field::{Field, Visit};
 /// The kind of a span inside a program.
 const INTERNAL: u8 = 1;
 
+/// The kind of a span that waits for another program.
+const CLIENT: u8 = 3;
+
 /// The code of a span that has failed.
 const FAILED: u8 = 2;
+
+/// The method of a request; steps have none.
+const METHOD: &str = "http.request.method";
 
 /// Fields that say which span it is, and are no attributes of it.
 const OWN: [&str; 4] = ["trace_id", "span_id", "parent_id", "error"];
@@ -33,10 +39,30 @@ impl Open {
         self.fields.get(name)?.as_str()
     }
 
-    /// The span as OTLP has it.
-    pub(super) fn ended(&self, at: SystemTime) -> Value {
+    /// The task of a flow by its name, else the action: as many names as definitions have. Requests
+    /// have their method alone, as their conventions say.
+    fn name(&self) -> String {
+        if let Some(method) = self.text(METHOD) {
+            return method.to_owned();
+        }
+        let task = self.text("task").and_then(|place| place.rsplit('/').next());
+        match task {
+            // The path is a JSON pointer.
+            Some(task) => task.replace("~1", "/").replace("~0", "~"),
+            None => self.text("action").unwrap_or("step").to_owned(),
+        }
+    }
+
+    /// Makes it a child of the span around it, unless it says another parent.
+    pub(super) fn within(&mut self, around: &mut Self) {
+        let (trace, span) = around.ids();
+        self.fields.insert("trace_id".to_owned(), trace.into());
+        self.fields.insert("parent_id".to_owned(), span.into());
+    }
+
+    /// Trace and span. A plan without a trace is one of its own; ids of plans have as many bits.
+    fn ids(&mut self) -> (String, String) {
         let plan = self.text("plan").unwrap_or_default();
-        // A plan without a trace is one of its own; ids of plans have as many bits.
         let trace = match self.text("trace_id") {
             Some(trace) => trace.to_owned(),
             None => plan.replace('-', ""),
@@ -46,14 +72,21 @@ impl Open {
             // It is a name, no secret; never zero.
             None => format!("{:016x}", RandomState::new().hash_one(plan) | 1),
         };
+        self.fields.insert("span_id".to_owned(), span.clone().into());
+        (trace, span)
+    }
+
+    /// The span as OTLP has it.
+    pub(super) fn ended(mut self, at: SystemTime) -> Value {
+        let (trace, span) = self.ids();
         let attributes = self.fields.iter().filter(|(name, _)| !OWN.contains(&name.as_str()));
         let attributes: Vec<Value> =
-            attributes.map(|(name, value)| attribute(name, value)).collect();
+            attributes.map(|(name, value)| attribute(semantic(name), value)).collect();
         let mut shown = json!({
             "traceId": trace,
             "spanId": span,
-            "name": self.text("action").unwrap_or("step"),
-            "kind": INTERNAL,
+            "name": self.name(),
+            "kind": if self.text(METHOD).is_some() { CLIENT } else { INTERNAL },
             "startTimeUnixNano": nanos(self.began),
             "endTimeUnixNano": nanos(at),
             "attributes": attributes,
@@ -68,14 +101,37 @@ impl Open {
     }
 }
 
-/// All spans of a request.
-pub(super) fn request(spans: &[Value]) -> Value {
-    let resource = [("service.name", "turnwheel"), ("service.version", env!("CARGO_PKG_VERSION"))];
-    let resource = resource.map(|(name, value)| attribute(name, &value.into()));
+/// All spans of a request, of a process with these attributes.
+pub(super) fn request(spans: &[Value], own: &[(String, String)]) -> Value {
+    let usual = [
+        ("service.name", "turnwheel"),
+        ("service.version", env!("CARGO_PKG_VERSION")),
+        ("telemetry.sdk.name", "turnwheel"),
+        ("telemetry.sdk.language", "rust"),
+    ];
+    let usual = usual.into_iter().filter(|(name, _)| !own.iter().any(|(known, _)| known == name));
+    let own = own.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let resource = usual.chain(own).map(|(name, value)| attribute(name, &value.into()));
+    let resource: Vec<Value> = resource.collect();
     json!({ "resourceSpans": [{
         "resource": { "attributes": resource },
         "scopeSpans": [{ "scope": { "name": "turnwheel::step" }, "spans": spans }],
     }] })
+}
+
+/// The name of a field as an attribute, in the name space of this program.
+fn semantic(field: &str) -> &str {
+    match field {
+        "plan" => "turnwheel.plan.id",
+        "label" => "turnwheel.plan.name",
+        "step" => "turnwheel.step.id",
+        "action" => "turnwheel.action.name",
+        "task" => "turnwheel.task.path",
+        "phase" => "turnwheel.step.phase",
+        "attempt" => "turnwheel.step.attempt",
+        "call" => "turnwheel.step.call",
+        other => other,
+    }
 }
 
 fn attribute(name: &str, value: &Value) -> Value {
@@ -138,7 +194,7 @@ mod tests {
             (&"5".into(), &"7".into())
         );
         assert_eq!(span["name"], "play");
-        let step = json!({ "key": "step", "value": { "intValue": "2" } });
+        let step = json!({ "key": "turnwheel.step.id", "value": { "intValue": "2" } });
         assert!(span["attributes"].as_array().expect("a list").contains(&step), "{span:#}");
         assert!(span.get("status").is_none() && span.get("parentSpanId").is_none());
     }
