@@ -75,4 +75,6 @@ mod guide {
     mod embed {}
     #[doc = include_str!("../docs/http.md")]
     mod http {}
+    #[doc = include_str!("../docs/libraries.md")]
+    mod libraries {}
 }

@@ -18,12 +18,15 @@ pub struct FlowInfo {
     pub hash: String,
 }
 
-/// The flows, in the order in which they were added.
+/// A page of the flows, by name and version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct FlowList {
     /// The flows.
     pub flows: Vec<FlowInfo>,
+    /// The `cursor` of the next page; none on the last one.
+    #[serde(default)]
+    pub next: Option<String>,
     /// Events without a listener since the world began.
     pub unheard_events: u64,
     /// Failed evaluations of event filters since the world began: the histories of plans, and the
@@ -43,6 +46,9 @@ pub struct FlowDetail {
     pub title: Option<String>,
     /// Its definition as JSON.
     pub source: serde_json::Value,
+    /// Its text as it was written, with comments; none if it came as data or together with others.
+    #[serde(default)]
+    pub text: Option<String>,
     /// The JSON schema of its input, if it has one: for forms.
     pub input_schema: Option<serde_json::Value>,
     /// The names of the secrets that it uses.

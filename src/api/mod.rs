@@ -20,7 +20,7 @@ mod world;
 
 pub use flow::{EventsDone, FlowDetail, FlowInfo, FlowList, FlowProblem, FlowRun, FlowTaskInfo};
 pub use live::{CutOff, HappeningInfo};
-pub use node::{NodeInfo, Nodes, LABEL};
+pub use node::{NodeInfo, Nodes, SlotMap, SlotRun, LABEL};
 pub use order::{BulkDone, BulkOrder, BulkPlan, ManyOrder, Order, OrderDone};
 pub use picture::{
     Bar, CallInfo, Calls, Edge, Graph, GraphJoint, GraphNode, GraphRest, History, Node, Span,

@@ -43,6 +43,59 @@ pub struct NodeInfo {
     pub lease_left_ms: Option<u64>,
     /// Whether its lease is not over: others get the slots of one whose lease is over.
     pub is_alive: bool,
+    /// Whether it gives its slots away, or has done so, and begins no new plans.
+    #[serde(default)]
+    pub is_draining: bool,
+}
+
+/// The owners of the slots, in runs of neighbours with the same owner.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct SlotMap {
+    /// The runs: together they are all 1,024 slots.
+    pub runs: Vec<SlotRun>,
+}
+
+/// Neighbouring slots with the same owner.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct SlotRun {
+    /// The first of them.
+    pub first: u64,
+    /// The last of them.
+    pub last: u64,
+    /// The number of the owner; nothing if nobody has them.
+    pub owner: Option<u64>,
+    /// The name of the owner.
+    pub node: Option<String>,
+    /// The highest of their epochs: each change of owner raises that of a slot.
+    pub epoch: u64,
+}
+
+impl SlotMap {
+    /// The runs of a table of owners.
+    #[cfg(any(feature = "cli", feature = "server"))]
+    pub fn of(
+        owners: &[turnwheel_engine::store::Owner],
+        worlds: &[turnwheel_engine::WorldView],
+    ) -> Self {
+        let mut runs: Vec<SlotRun> = Vec::new();
+        for (slot, owner) in (0_u64..).zip(owners) {
+            let world = Some(owner.world).filter(|world| *world != 0);
+            match runs.last_mut() {
+                Some(run) if run.owner == world => {
+                    (run.last, run.epoch) = (slot, run.epoch.max(owner.epoch));
+                }
+                _ => {
+                    let row = worlds.iter().find(|row| Some(row.id) == world);
+                    let node = row.map(|row| row.name.clone());
+                    let (first, epoch) = (slot, owner.epoch);
+                    runs.push(SlotRun { first, last: slot, owner: world, node, epoch });
+                }
+            }
+        }
+        Self { runs }
+    }
 }
 
 impl NodeInfo {
@@ -76,6 +129,7 @@ impl NodeInfo {
                 slots: world.slots as u64,
                 lease_left_ms: lease,
                 is_alive: lease != Some(0),
+                is_draining: world.is_draining(),
             }
         };
         worlds.iter().map(node).collect()

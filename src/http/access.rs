@@ -244,10 +244,14 @@ fn refuse_strangers(request: &Request) -> Result<(), Problem> {
 }
 
 fn is_local(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map_or(rest, |(name, _)| name),
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    let (name, rest) = match host.strip_prefix('[') {
+        Some(inner) => inner.split_once(']').unwrap_or((inner, "]")),
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
     };
+    let is_port = |text: &str| text.bytes().all(|sign| sign.is_ascii_digit());
+    if !rest.is_empty() && !rest.strip_prefix(':').is_some_and(is_port) {
+        return false;
+    }
     if name.eq_ignore_ascii_case("localhost") {
         return true;
     }
@@ -263,7 +267,9 @@ mod tests {
         for host in ["localhost", "LOCALHOST:80", "127.0.0.1:8080", "[::1]:9", "127.1.2.3"] {
             assert!(is_local(host), "{host}");
         }
-        for host in ["evil.example", "localhost.evil.example:80", "10.0.0.1", "[::2]:80", ""] {
+        let written = ["127.0.0.1:80.evil.example", "[::1].evil.example", "[::1", "localhost:x"];
+        let others = ["evil.example", "localhost.evil.example:80", "10.0.0.1", "[::2]:80", ""];
+        for host in others.into_iter().chain(written) {
             assert!(!is_local(host), "{host}");
         }
     }

@@ -64,6 +64,7 @@ codes! {
     LeaseLost = "lease-lost", CONFLICT, "The task is not this worker's any more";
     LetterUnknown = "letter-unknown", NOT_FOUND, "There is no such dead letter";
     MethodWrong = "method-wrong", METHOD_NOT_ALLOWED, "The method is not allowed here";
+    NodeUnknown = "node-unknown", NOT_FOUND, "There is no such node";
     OriginRefused = "origin-refused", FORBIDDEN, "The request comes from another site";
     PathUnknown = "path-unknown", NOT_FOUND, "There is nothing at this path";
     PlanExists = "plan-exists", CONFLICT, "A plan with this id exists";
@@ -72,6 +73,7 @@ codes! {
     PlanState = "plan-state", CONFLICT, "The plan is not in a state for this";
     PlanTimedOut = "plan-timed-out", GATEWAY_TIMEOUT, "The plan did not answer in time";
     PlanUnknown = "plan-unknown", NOT_FOUND, "There is no such plan";
+    PreconditionFailed = "precondition-failed", PRECONDITION_FAILED, "It was changed since it was read";
     QueryInvalid = "query-invalid", BAD_REQUEST, "The query asks for something that cannot be";
     ScheduleInvalid = "schedule-invalid", UNPROCESSABLE_ENTITY, "The schedule cannot be as it is described";
     ScheduleState = "schedule-state", CONFLICT, "The schedule is not in a state for this";

@@ -15,6 +15,9 @@ pub(super) enum List {
     History,
     Calls,
     Letters,
+    Flows,
+    Jobs,
+    Journeys,
 }
 
 impl List {
@@ -29,6 +32,9 @@ impl List {
             Self::History => b'h',
             Self::Calls => b'a',
             Self::Letters => b'd',
+            Self::Flows => b'f',
+            Self::Jobs => b'j',
+            Self::Journeys => b'u',
         }
     }
 }
@@ -84,6 +90,37 @@ fn sum(bytes: &[u8]) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Numbers by chance, the same in each run.
+    fn chance(state: &mut u64) -> u64 {
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        *state
+    }
+
+    #[test]
+    fn every_place_is_read_back_and_a_changed_cursor_is_refused_or_another_place() {
+        let mut state = 0x9e37_79b9_7f4a_7c15;
+        for _ in 0..2_000 {
+            let length = chance(&mut state) as usize % 40;
+            let place: Vec<u8> = (0..length).map(|_| chance(&mut state) as u8).collect();
+            let cursor = write(List::Flows, &place);
+            assert_eq!(read(List::Flows, &cursor).ok(), Some(place.clone()));
+            assert!(read(List::Jobs, &cursor).is_err());
+            // One sign is changed: nothing but a refusal, since the sum is of each bit.
+            let at = chance(&mut state) as usize % cursor.len();
+            let mut changed = cursor.clone().into_bytes();
+            changed[at] = b"0123456789abcdef"[chance(&mut state) as usize % 16];
+            let changed = String::from_utf8(changed).expect("digits");
+            if changed != cursor {
+                assert!(read(List::Flows, &changed).is_err(), "{cursor} as {changed}");
+            }
+            // A cut one is no cursor of this place.
+            let cut = read(List::Flows, &cursor[..at]);
+            assert_ne!(cut.ok(), Some(place));
+        }
+    }
 
     #[test]
     fn a_cursor_is_read_as_it_was_written_and_by_its_own_list() {

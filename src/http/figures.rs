@@ -11,16 +11,25 @@ use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+use turnwheel_engine::schedule::ScheduleView;
 use turnwheel_engine::{Counts, Stats, World};
 use turnwheel_jobs::JobView;
 
+use super::flow_figures::FlowFigures;
 use super::job_figures;
 
 /// Upper limits of the buckets for the time of a request, in seconds: from reads in memory to waits
 /// for the end of a plan.
 const SECONDS: [f64; 12] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 10.0, 60.0];
+
+/// The version, with the commit where it is known.
+const VERSION: &str = match option_env!("TURNWHEEL_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Answered {
@@ -47,6 +56,7 @@ pub(super) struct Figures {
     streams: Gauge,
     cut_off: Counter,
     unread: Counter,
+    flows: FlowFigures,
     seen: Arc<Mutex<Option<Seen>>>,
 }
 
@@ -56,6 +66,8 @@ pub(super) struct Seen {
     pub(super) stats: Stats,
     pub(super) counts: Counts,
     pub(super) jobs: Vec<JobView>,
+    /// The first ones by name.
+    pub(super) schedules: Vec<ScheduleView>,
 }
 
 /// A request that is not answered.
@@ -87,10 +99,14 @@ impl Figures {
         let unread = Counter::default();
         let help = "Connections that were ended because their peers took nothing of what was sent";
         registry.register("http_connections_unread", help, unread.clone());
+        let build = Info::new([("version", VERSION)]);
+        registry.register("build", "The version of the server", build);
         let seen = Arc::default();
-        let of_world = OfWorld { world: world.clone(), seen: Arc::clone(&seen) };
+        let flows = FlowFigures::default();
+        let (world, counted) = (world.clone(), flows.clone());
+        let of_world = OfWorld { world, flows: counted, seen: Arc::clone(&seen) };
         registry.register_collector(Box::new(of_world));
-        Self { registry, answered, seconds, under_way, streams, cut_off, unread, seen }
+        Self { registry, answered, seconds, under_way, streams, cut_off, unread, flows, seen }
     }
 
     pub(super) fn begin(&self) -> UnderWay {
@@ -107,6 +123,11 @@ impl Figures {
     /// One was ended because its reader was too slow.
     pub(super) fn cut_off(&self) {
         self.cut_off.inc();
+    }
+
+    /// The runs of flows.
+    pub(super) fn flows(&self) -> &FlowFigures {
+        &self.flows
     }
 
     /// Counts connections whose peers do not read.
@@ -148,6 +169,7 @@ impl Figures {
 #[derive(Debug)]
 struct OfWorld {
     world: World,
+    flows: FlowFigures,
     seen: Arc<Mutex<Option<Seen>>>,
 }
 
@@ -184,6 +206,14 @@ impl Collector for OfWorld {
                 counter.encode(metric)?;
             }
         }
+        if let Some(bytes) = store_bytes(self.world.store_name()) {
+            let gauge = ConstGauge::new(i64::try_from(bytes).unwrap_or(i64::MAX));
+            let help = "Size of the store's file with its write-ahead log";
+            let kind = gauge.metric_type();
+            let metric = encoder.encode_descriptor("store_bytes", help, None, kind)?;
+            gauge.encode(metric)?;
+        }
+        self.flows.encode(&mut encoder)?;
         let locks = self.world.locks();
         let held = i64::try_from(locks.iter().filter(|lock| lock.holder.is_some()).count());
         let gauge = ConstGauge::new(held.unwrap_or(i64::MAX));
@@ -207,6 +237,45 @@ impl Collector for OfWorld {
             None => Ok(()),
         }
     }
+}
+
+/// Bytes of a store in a file; nothing for others.
+fn store_bytes(name: &str) -> Option<u64> {
+    let main = std::fs::metadata(name).ok().filter(std::fs::Metadata::is_file)?.len();
+    // Without readers and writers there is no log.
+    let log = std::fs::metadata(format!("{name}-wal")).map_or(0, |log| log.len());
+    Some(main + log)
+}
+
+/// Adds the launches of schedules, by what became of them.
+fn encode_schedules(
+    schedules: &[ScheduleView],
+    encoder: &mut DescriptorEncoder<'_>,
+) -> Result<(), std::fmt::Error> {
+    let kind = ConstCounter::new(0_u64).metric_type();
+    let help = "Launches of a schedule";
+    let mut metric = encoder.encode_descriptor("schedule_launches", help, None, kind)?;
+    for schedule in schedules {
+        let counts = schedule.counts;
+        for (outcome, value) in [
+            ("launched", counts.launched),
+            ("skipped", counts.skipped),
+            ("missed", counts.missed),
+            ("failed", counts.failed),
+        ] {
+            let labels = [("schedule", schedule.name.as_str()), ("outcome", outcome)];
+            ConstCounter::new(value).encode(metric.encode_family(&labels)?)?;
+        }
+    }
+    let kind = ConstGauge::new(0_i64).metric_type();
+    let help = "Whether a schedule is paused";
+    let mut metric = encoder.encode_descriptor("schedule_paused", help, None, kind)?;
+    for schedule in schedules {
+        let labels = [("schedule", schedule.name.as_str())];
+        let is_paused = i64::from(schedule.paused.is_some());
+        ConstGauge::new(is_paused).encode(metric.encode_family(&labels)?)?;
+    }
+    Ok(())
 }
 
 impl Seen {
@@ -235,13 +304,19 @@ impl Seen {
         let gauges = [
             ("rows_behind", "Plans whose rows are behind their entries", journal.rows_behind),
             ("entries_waiting", "Entries that wait for a commit", journal.entries_waiting),
-            ("commit_p50_us", "Half of the commits took no longer", journal.commit_us.p50),
-            ("commit_p99_us", "99 of 100 commits took no longer", journal.commit_us.p99),
         ];
         for (name, help, value) in gauges {
             let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
             let metric = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
             gauge.encode(metric)?;
+        }
+        let gauge = ConstGauge::new(0.0);
+        let help = "The part of the commits that is named took no longer, in seconds";
+        let kind = gauge.metric_type();
+        let mut metric = encoder.encode_descriptor("commit_seconds", help, None, kind)?;
+        for (quantile, us) in [("0.5", journal.commit_us.p50), ("0.99", journal.commit_us.p99)] {
+            let labels = [("quantile", quantile)];
+            ConstGauge::new(us as f64 / 1e6).encode(metric.encode_family(&labels)?)?;
         }
         let gauge = ConstGauge::new(0_i64);
         let help = "Plans that are alike";
@@ -255,6 +330,7 @@ impl Seen {
             let plans = i64::try_from(group.plans).unwrap_or(i64::MAX);
             ConstGauge::new(plans).encode(metric.encode_family(&labels)?)?;
         }
+        encode_schedules(&self.schedules, encoder)?;
         job_figures::encode(&self.jobs, encoder)
     }
 }

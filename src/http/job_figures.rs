@@ -26,9 +26,10 @@ pub(super) fn encode(
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), std::fmt::Error> {
     let shown = &views[..views.len().min(JOB_FIGURES_MAX)];
-    let counters: [Figure<u64>; 4] = [
+    let counters: [Figure<u64>; 5] = [
         ("job_runs_succeeded", "Runs of a job that succeeded", |view| view.counts.success),
         ("job_runs_failed", "Runs of a job that did not", |view| view.counts.error),
+        ("job_runs_lost", "Runs of which nobody knows the outcome", |view| view.counts.lost),
         ("job_launches_skipped", "Launches that a policy left out", |view| view.counts.skipped),
         ("job_times_missed", "Times that were missed and not made up for", |view| {
             view.counts.missed

@@ -116,6 +116,12 @@ pub const LIVE_SIGN: Duration = Duration::from_secs(15);
 /// Jobs whose figures are told, the first ones by name: each is some lines.
 pub const JOB_FIGURES_MAX: usize = 2_000;
 
+/// Schedules whose figures are told, the first ones by name: each is some lines.
+pub const SCHEDULE_FIGURES_MAX: usize = 1_000;
+
+/// Flows whose runs are counted for Prometheus, times their outcomes; those beyond are counted together.
+pub const FLOW_FIGURES_MAX: usize = 2_000;
+
 /// Interval of looks at a run whose output is followed: its end may come without a word.
 pub const OUTPUT_LOOK: Duration = Duration::from_millis(250);
 

@@ -7,20 +7,20 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::Router;
-use utoipa::openapi::{Content, OpenApi, Ref, RefOr, ResponseBuilder, ResponsesBuilder};
-use utoipa::{OpenApi as _, ToSchema as _};
+use utoipa::openapi::OpenApi;
+use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::code::Code;
 use super::problem::Problem;
 use super::route::{
-    actions, again, bulk, callbacks, cloudevents, dkron, events, flows, history, jobs, journeys,
-    letters, live, orders, pictures, plans, runtime, schedules, session, start, steps, system,
-    work, world,
+    actions, again, bulk, callbacks, cloudevents, dkron, events, flows, history, job_live, jobs,
+    journeys, letters, live, orders, pictures, plans, runtime, schedules, session, start, steps,
+    system, work, world,
 };
 use super::state::Api;
-use super::{access, trace};
+use super::{access, describe, trace};
 use crate::console;
 
 /// Header of the API's description.
@@ -39,6 +39,7 @@ use crate::console;
         (name = "steps", description = "The steps of a plan, and events for them"),
         (name = "work", description = "Work for programs in other languages"),
         (name = "flows", description = "Flows of the Serverless Workflow DSL, and events for them"),
+        (name = "jobs", description = "Jobs, their launches and outputs; docs/jobs.md has their fields"),
         (name = "schedules", description = "What is launched at its times"),
         (name = "world", description = "What the server knows, and how it is"),
         (name = "system", description = "Health, figures, this description"),
@@ -92,6 +93,24 @@ fn version_one() -> OpenApiRouter<Api> {
         .routes(routes!(flows::check))
         .routes(routes!(flows::get, flows::remove))
         .routes(routes!(flows::start))
+        .routes(routes!(journeys::list, journeys::add))
+        .routes(routes!(journeys::dry_run))
+        .routes(routes!(journeys::one, journeys::remove))
+        .routes(routes!(journeys::elements))
+        .routes(routes!(journeys::counts))
+        .routes(routes!(journeys::user, journeys::set, journeys::forget))
+        .routes(routes!(journeys::opt_out))
+        .routes(routes!(journeys::events))
+        .routes(routes!(jobs::list))
+        .routes(routes!(jobs::one, jobs::put, jobs::remove))
+        .routes(routes!(jobs::executors))
+        .routes(routes!(jobs::run))
+        .routes(routes!(jobs::toggle))
+        .routes(routes!(jobs::cancel))
+        .routes(routes!(jobs::history, jobs::forget))
+        .routes(routes!(jobs::times))
+        .routes(routes!(jobs::output))
+        .routes(routes!(job_live::live))
         .routes(routes!(letters::list))
         .routes(routes!(letters::redeliver))
         .routes(routes!(schedules::list))
@@ -110,6 +129,9 @@ fn version_one() -> OpenApiRouter<Api> {
         .routes(routes!(runtime::entity))
         .routes(routes!(world::get))
         .routes(routes!(world::nodes))
+        .routes(routes!(world::node))
+        .routes(routes!(world::drain))
+        .routes(routes!(world::slots))
 }
 
 fn all() -> (OpenApiRouter<Api>, OpenApiRouter<Api>) {
@@ -127,30 +149,9 @@ pub fn openapi() -> &'static OpenApi {
         let (open, guarded) = all();
         let (_, mut description) = open.merge(guarded).split_for_parts();
         description.info.version = env!("CARGO_PKG_VERSION").to_owned();
-        say_problems(&mut description);
+        describe::complete(&mut description);
         description
     })
-}
-
-/// Every operation may answer a problem.
-fn say_problems(description: &mut OpenApi) {
-    let name = crate::api::Problem::name();
-    let content = Content::new(Some(RefOr::Ref(Ref::from_schema_name(name))));
-    let problem = ResponseBuilder::new()
-        .description("A problem; its code says which")
-        .content("application/problem+json", content)
-        .build();
-    for item in description.paths.paths.values_mut() {
-        let operations =
-            [&mut item.get, &mut item.post, &mut item.put, &mut item.delete, &mut item.patch];
-        for operation in operations.into_iter().flatten() {
-            let known = std::mem::take(&mut operation.responses);
-            operation.responses = ResponsesBuilder::new()
-                .responses_from_iter(known.responses)
-                .response("default", problem.clone())
-                .build();
-        }
-    }
 }
 
 /// All operations on a world.
@@ -159,9 +160,7 @@ pub(super) fn router(api: Api) -> Router {
     let (open, _) = open.split_for_parts();
     let (guarded, _) = guarded.split_for_parts();
     let guarded = guarded
-        .route("/api/v1/openapi.json", get(describe))
-        .merge(jobs::routes())
-        .merge(journeys::routes())
+        .route("/api/v1/openapi.json", get(description))
         .merge(dkron::routes())
         .fallback(nothing)
         .method_not_allowed_fallback(wrong_method)
@@ -174,7 +173,7 @@ pub(super) fn router(api: Api) -> Router {
         .with_state(api)
 }
 
-async fn describe() -> impl IntoResponse {
+async fn description() -> impl IntoResponse {
     static TEXT: OnceLock<String> = OnceLock::new();
     let text = TEXT.get_or_init(|| serde_json::to_string(openapi()).unwrap_or_default());
     ([(header::CONTENT_TYPE, "application/json")], text.as_str())

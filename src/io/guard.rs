@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::Pid;
 
-use super::process::SHELL;
+use super::command::SHELL;
 
 /// Signals that are meant for the command alone leave the guard alone.
 const GUARD: &str = "trap '' TERM INT HUP; read -r _; kill -KILL 0";

@@ -4,7 +4,7 @@
 //! caller waits for that thread. When the caller stops waiting, the thread runs until its time-out.
 //! The number of threads is limited.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::thread;
@@ -19,8 +19,12 @@ use ureq::Body;
 use super::digest::Challenge;
 use super::network::{refuse, Checked, Closed};
 use super::options::IoOptions;
+use super::request_span::RequestSpan;
 use super::scarce::Patience;
 use super::target::Target;
+
+/// Bytes of an answer that are read at once.
+const PIECE: usize = 64 * 1_024;
 
 /// Interval of checks whether the caller still waits.
 const LOOK: Duration = Duration::from_millis(20);
@@ -40,6 +44,9 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// Headers that say something of a body.
 const OF_BODY: [&str; 3] = ["content-type", "content-length", "transfer-encoding"];
+
+/// Whether so much of an answer is enough.
+pub(super) type Enough = Box<dyn FnMut(&HttpResponse) -> bool + Send>;
 
 /// Sends requests.
 pub(super) struct Client {
@@ -67,25 +74,44 @@ impl Client {
         Self { work: Arc::new(Work { agent, options, threads: AtomicUsize::new(0) }) }
     }
 
+    /// Sends a request, and reads the answer until it is enough.
     pub(super) fn send(
         &self,
         request: &HttpRequest,
+        is_enough: Option<Enough>,
         call: &IoCall<'_>,
     ) -> Result<HttpResponse, IoError> {
-        let limit = call.limit.unwrap_or(self.work.options.http_timeout);
+        let deadline = call.until(Instant::now(), self.work.options.http_timeout);
         let Some(target) = Target::parse(&request.uri) else {
             let message = format!("«{}» is no address of HTTP", without_query(&request.uri));
             return Err(IoError::new(IoErrorKind::Unsupported, message));
         };
+        let span = RequestSpan::begin(&request.method, &target, call.trace);
+        let parent = span.parent.as_deref();
+        let outcome = self.answer(request, is_enough, call, target, deadline, parent);
+        span.end(&outcome);
+        outcome
+    }
+
+    /// Sends it from a thread of its own, and waits for that.
+    fn answer(
+        &self,
+        request: &HttpRequest,
+        is_enough: Option<Enough>,
+        call: &IoCall<'_>,
+        target: Target,
+        deadline: Instant,
+        parent: Option<&str>,
+    ) -> Result<HttpResponse, IoError> {
+        let limit = deadline.saturating_duration_since(Instant::now());
         let shown = target.shown();
         let ticket = Ticket::take(&self.work)?;
         let mut request = request.clone();
-        add_headers(&mut request, call);
+        add_headers(&mut request, call, parent);
         let (answer, answered) = bounded(1);
-        let deadline = Instant::now() + limit;
         let work = Arc::clone(&self.work);
         let begun = thread::Builder::new().name("flow-http".to_owned()).spawn(move || {
-            let outcome = work.follow(request, target, deadline);
+            let outcome = work.follow(request, target, is_enough, deadline);
             drop(ticket);
             // The caller may have stopped waiting.
             let _gone = answer.send(outcome);
@@ -135,7 +161,7 @@ impl Drop for Ticket {
     }
 }
 
-fn add_headers(request: &mut HttpRequest, call: &IoCall<'_>) {
+fn add_headers(request: &mut HttpRequest, call: &IoCall<'_>, parent: Option<&str>) {
     let has = |request: &HttpRequest, name: &str| {
         request.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
     };
@@ -143,8 +169,11 @@ fn add_headers(request: &mut HttpRequest, call: &IoCall<'_>) {
     if changes && !has(request, IDEMPOTENCY_KEY) {
         request.headers.push((IDEMPOTENCY_KEY.to_owned(), call.key.to_owned()));
     }
-    if let Some(trace) = call.trace.filter(|_| !has(request, "traceparent")) {
-        request.headers.push(("traceparent".to_owned(), trace.to_owned()));
+    if let Some(parent) = parent.filter(|_| !has(request, "traceparent")) {
+        request.headers.push(("traceparent".to_owned(), parent.to_owned()));
+        if let Some(state) = call.trace_state.filter(|_| !has(request, "tracestate")) {
+            request.headers.push(("tracestate".to_owned(), state.to_owned()));
+        }
     }
 }
 
@@ -171,6 +200,7 @@ impl Work {
         &self,
         mut request: HttpRequest,
         mut target: Target,
+        is_enough: Option<Enough>,
         deadline: Instant,
     ) -> Result<HttpResponse, IoError> {
         let (begun, mut hops, mut has_answered) = (Instant::now(), 0, false);
@@ -192,7 +222,7 @@ impl Work {
             }
             let location = header("location").filter(|_| matches!(status, 301..=303 | 307 | 308));
             let Some(location) = location.filter(|_| request.follows_redirects) else {
-                return self.read(response, &target, begun, deadline);
+                return self.read(response, is_enough, &target, begun, deadline);
             };
             hops += 1;
             if hops > self.options.http_redirects {
@@ -291,25 +321,38 @@ impl Work {
     fn read(
         &self,
         response: Response<Body>,
+        mut is_enough: Option<Enough>,
         target: &Target,
         begun: Instant,
         deadline: Instant,
     ) -> Result<HttpResponse, IoError> {
         let (head, body) = response.into_parts();
         let limit = self.options.body_max;
-        let mut bytes = Vec::new();
-        let reader = body.into_with_config().limit(limit as u64 + 1).reader();
-        let read = reader.take(limit as u64 + 1).read_to_end(&mut bytes);
-        if bytes.len() > limit {
-            let message = format!("the answer of {} has more than {limit} bytes", target.shown());
-            return Err(IoError::new(IoErrorKind::TooLarge, message));
-        }
-        read.map_err(|error| told(&error.into(), target, deadline.duration_since(begun)))?;
         let headers = head.headers.iter().map(|(name, value)| {
             (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
         });
         let (status, headers) = (head.status.as_u16(), headers.collect());
-        Ok(HttpResponse { status, headers, body: bytes })
+        let mut answer = HttpResponse { status, headers, body: Vec::new() };
+        let mut reader = body.into_with_config().limit(limit as u64 + 1).reader();
+        let mut piece = vec![0; PIECE];
+        loop {
+            let read = match reader.read(&mut piece) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                read => read,
+            };
+            let count =
+                read.map_err(|error| told(&error.into(), target, deadline.duration_since(begun)))?;
+            answer.body.extend_from_slice(&piece[..count]);
+            if answer.body.len() > limit {
+                let shown = target.shown();
+                let message = format!("the answer of {shown} has more than {limit} bytes");
+                return Err(IoError::new(IoErrorKind::TooLarge, message));
+            }
+            // What is not read ends with its connection.
+            if count == 0 || is_enough.as_mut().is_some_and(|is_enough| is_enough(&answer)) {
+                return Ok(answer);
+            }
+        }
     }
 }
 

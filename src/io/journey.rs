@@ -1,18 +1,34 @@
-//! The channel `http` of journeys: a message as a POST request.
+//! Channels of journeys: a message as a POST request, as a line of the log, or as a flow.
 
 use std::time::Duration;
 
-use turnwheel_flow::{HttpRequest, Io, IoCall};
+use serde_json::Value;
+use turnwheel_engine::internal::WeakWorld;
+use turnwheel_engine::{TriggerOptions, World};
+use turnwheel_flow::{Flow, Flows, HttpRequest, Io, IoCall};
 use turnwheel_journeys::{Channels, Message, Unsent};
+use turnwheel_runtime::completion::block_on;
 
 use super::HostIo;
 
 /// Time that a request may take.
 const LIMIT: Duration = Duration::from_secs(30);
 
+/// Name of the channel of journeys that starts flows.
+pub const FLOW_CHANNEL: &str = "flow";
+
 impl HostIo {
+    /// The [channels](HostIo::channels) and `flow`, which starts the flow that the field `flow` of a
+    /// message names (`NAME`, `NAMESPACE/NAME` or `NAMESPACE/NAME:VERSION`) with its field `input`,
+    /// once for each key of a message.
+    pub fn channels_in(&self, world: &World) -> Channels {
+        let world = WeakWorld::new(world);
+        self.channels().with(FLOW_CHANNEL, move |message: &Message| start(&world, message))
+    }
+
     /// Channels for journeys: `http` posts the field `body` of a message to its field `url`, with
-    /// the message's key in the header `Idempotency-Key`; `log` writes it to the log.
+    /// the message's key in the header `Idempotency-Key`; `log` writes it to the log, and so does
+    /// `message`, the channel of actions that name none.
     pub fn channels(&self) -> Channels {
         let io = self.clone();
         let log = |message: &Message| {
@@ -20,8 +36,50 @@ impl HostIo {
             tracing::info!(%key, user, element, %body, "message of a journey");
             Ok(())
         };
-        Channels::new().with("http", move |message: &Message| post(&io, message)).with("log", log)
+        let channels = Channels::new().with("http", move |message: &Message| post(&io, message));
+        channels.with_direct("log", log).with_direct("message", log)
     }
+}
+
+/// Starts a flow, with the key of the message.
+fn start(world: &WeakWorld, message: &Message) -> Result<(), Unsent> {
+    let again = |problem: &dyn std::fmt::Display| Unsent::Again(problem.to_string());
+    let world = world.upgrade().ok_or_else(|| again(&"the world ends"))?;
+    let name = message.body.get("flow").and_then(Value::as_str);
+    let name = name.ok_or_else(|| Unsent::Never("«with» has no «flow»".to_owned()))?;
+    let flows = Flows::new(&world).map_err(|error| again(&error))?;
+    let looked = block_on(flows.look_again()).map_err(|error| again(&error))?;
+    looked.map_err(|error| again(&error))?;
+    let flow = found(&flows, name)?;
+    let Message { key, user, journey, element, .. } = message;
+    let options = TriggerOptions::new().by(format!("journey {journey}")).key(key);
+    let options = options.label("journey", journey).label("user", user).label("element", element);
+    let input = message.body.get("input").cloned().unwrap_or_default();
+    let started = flows.start_with(&flow, input, options).wait();
+    started.map(drop).map_err(|error| again(&error))
+}
+
+/// The flow that a text names. One that is not there may be added later.
+fn found(flows: &Flows, text: &str) -> Result<Flow, Unsent> {
+    let (path, version) = text.split_once(':').unwrap_or((text, "latest"));
+    let (namespace, name) = match path.split_once('/') {
+        Some((namespace, name)) => (namespace.to_owned(), name),
+        None => {
+            let all = flows.list().into_iter().filter(|entry| entry.name == path);
+            let mut spaces: Vec<String> = all.map(|entry| entry.namespace).collect();
+            spaces.sort_unstable();
+            spaces.dedup();
+            match &spaces[..] {
+                [space] => (space.clone(), path),
+                [] => return Err(Unsent::Again(format!("there is no flow «{text}»"))),
+                _ => {
+                    let problem = format!("several flows have the name «{text}»: add a namespace");
+                    return Err(Unsent::Again(problem));
+                }
+            }
+        }
+    };
+    flows.find(&namespace, name, version).map_err(|error| Unsent::Again(error.to_string()))
 }
 
 fn post(io: &HostIo, message: &Message) -> Result<(), Unsent> {

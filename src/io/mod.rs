@@ -8,13 +8,16 @@
 //! | `options` | the limits, with their defaults |
 //! | `http` | one request with its redirections; `target` where they lead, `network` which addresses are open, `digest` authentication |
 //! | `container` | containers, by the command line of an engine |
-//! | `process` | commands, each in a group that is ended together; `guard` ends it after this process |
+//! | `command`, `process` | commands, each in a group that is ended together; `guard` ends it after this process |
+//! | `talk` | programs that are told lines and say lines |
 //! | `job` | executors of jobs: commands and requests |
 //! | `journey` | channels of journeys |
 //! | `file` | files, regular ones only; `scarce` waits for free descriptors |
 //! | `sink` | where events of flows are delivered to, and their signature |
 //! | `secrets` | secrets, from the environment or a folder |
 
+#[cfg(unix)]
+mod command;
 #[cfg(unix)]
 mod container;
 #[cfg(not(unix))]
@@ -34,9 +37,12 @@ mod process;
 #[cfg(not(unix))]
 #[path = "process_none.rs"]
 mod process;
+mod request_span;
 mod scarce;
 mod secrets;
 mod sink;
+#[cfg(unix)]
+mod talk;
 mod target;
 
 use std::fmt;
@@ -47,12 +53,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+#[cfg(unix)]
+use turnwheel_flow::Reply;
 use turnwheel_flow::{
     Container, HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, Process, ProcessResult,
     ScriptLanguage,
 };
 
 pub use job::{Mail, MailTls};
+pub use journey::FLOW_CHANNEL;
 pub use network::Network;
 pub use options::IoOptions;
 pub use secrets::KeptSecrets;
@@ -138,6 +147,10 @@ impl HostIo {
         Err(IoError::new(IoErrorKind::Forbidden, message))
     }
 
+    fn client(&self) -> &http::Client {
+        self.inner.client.get_or_init(|| http::Client::new(&self.inner.options))
+    }
+
     /// The engine of containers, with its remover.
     fn engine(&self) -> Result<container::Engine<'_>, IoError> {
         self.may_run()?;
@@ -160,14 +173,34 @@ impl HostIo {
 
 impl Io for HostIo {
     fn http(&self, request: &HttpRequest, call: &IoCall<'_>) -> Result<HttpResponse, IoError> {
-        let client = self.inner.client.get_or_init(|| http::Client::new(&self.inner.options));
-        client.send(request, call)
+        self.client().send(request, None, call)
+    }
+
+    fn http_until(
+        &self,
+        request: &HttpRequest,
+        is_enough: Box<dyn FnMut(&HttpResponse) -> bool + Send>,
+        call: &IoCall<'_>,
+    ) -> Result<HttpResponse, IoError> {
+        self.client().send(request, Some(is_enough), call)
     }
 
     fn process(&self, process: &Process, call: &IoCall<'_>) -> Result<ProcessResult, IoError> {
         self.may_run()?;
         let are_over = &self.inner.commands.are_over;
         self.counted(|| process::run(&self.inner.options, process, call, are_over))
+    }
+
+    #[cfg(unix)]
+    fn talk(
+        &self,
+        process: &Process,
+        talk: &mut dyn FnMut(Option<&str>) -> Reply,
+        call: &IoCall<'_>,
+    ) -> Result<(), IoError> {
+        self.may_run()?;
+        let are_over = &self.inner.commands.are_over;
+        self.counted(|| talk::run(&self.inner.options, process, talk, call, are_over))
     }
 
     fn process_detached(&self, process: &Process, call: &IoCall<'_>) -> Result<(), IoError> {
@@ -193,6 +226,22 @@ impl Io for HostIo {
 
     fn container_problem(&self) -> Option<String> {
         self.engine().err().map(|error| error.message)
+    }
+
+    fn function_problem(&self, uri: &str) -> Option<String> {
+        let places = &self.inner.options.function_places;
+        // Dots would lead out of the place.
+        let is_below = |place: &&String| {
+            let rest = uri.strip_prefix(place.trim_end_matches('/'));
+            rest.is_some_and(|rest| rest.starts_with('/') && !leads_out(rest))
+        };
+        if places.iter().any(|place| is_below(&place)) {
+            return None;
+        }
+        Some(format!(
+            "the function {uri} is not taken: write its SHA-256 into document.metadata.resources, or \
+             let the setting io.function-places name where it is"
+        ))
     }
 
     fn command_problem(&self) -> Option<String> {
@@ -249,13 +298,31 @@ impl Io for HostIo {
         found.taken(&self.http(&found.request(event, call.key, secret.as_ref()), call)?)
     }
 
+    fn is_ordered(&self, sink: &str) -> bool {
+        self.inner.options.sinks.iter().any(|known| known.name == sink && known.is_ordered)
+    }
+
     fn namespace_tasks_max(&self) -> u32 {
         self.inner.options.namespace_tasks_max
+    }
+
+    fn requests_max(&self) -> u32 {
+        self.inner.options.requests_max
+    }
+
+    fn namespace_requests_max(&self) -> u32 {
+        self.inner.options.namespace_requests_max
     }
 
     fn secret(&self, name: &str) -> Result<Option<Value>, IoError> {
         secrets::find(&self.inner.options, name)
     }
+}
+
+/// Whether parts of a path are dots, which lead out of its place.
+fn leads_out(path: &str) -> bool {
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    target::decoded(path).split(['/', '\\']).any(|part| part == "..")
 }
 
 /// The file that a URI names: `file:///etc/x`, or a path.

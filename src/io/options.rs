@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use turnwheel_flow::limits::NAMESPACE_TASKS_MAX;
+use turnwheel_flow::limits::{NAMESPACE_REQUESTS_MAX, NAMESPACE_TASKS_MAX, REQUESTS_MAX};
 use turnwheel_flow::{HTTP_BODY_MAX, PROCESS_OUTPUT_MAX};
 
 use super::job::Mail;
@@ -38,14 +38,20 @@ pub struct IoOptions {
     pub http_networks: Vec<Network>,
     /// The ports that may be talked to, from and to; all if there are none.
     pub http_ports: Vec<(u16, u16)>,
+    /// Addresses below which functions are taken whose SHA-256 a flow does not have.
+    pub function_places: Vec<String>,
     /// Maximum number of redirections of a request.
     pub http_redirects: u32,
     /// The longest answer to a request, in bytes.
     pub body_max: usize,
     /// Time limit of a command without a limit of its own.
     pub command_timeout: Duration,
-    /// How many tasks of flows of one namespace do something outside at once.
+    /// How many tasks of flows of one namespace run commands and containers at once.
     pub namespace_tasks_max: u32,
+    /// How many tasks of flows ask services at once.
+    pub requests_max: u32,
+    /// How many of them are of one namespace.
+    pub namespace_requests_max: u32,
     /// Time between SIGTERM and SIGKILL for a command.
     pub command_grace: Duration,
     /// The most that a command may write to each of its outputs, in bytes.
@@ -72,9 +78,12 @@ impl Default for IoOptions {
             http_hosts: vec!["*".to_owned()],
             http_networks: vec![Network::Public, Network::Private, Network::Loopback],
             http_ports: Vec::new(),
+            function_places: Vec::new(),
             http_redirects: 10,
             body_max: HTTP_BODY_MAX,
             namespace_tasks_max: NAMESPACE_TASKS_MAX,
+            requests_max: REQUESTS_MAX,
+            namespace_requests_max: NAMESPACE_REQUESTS_MAX,
             command_timeout: Duration::from_secs(3_600),
             command_grace: Duration::from_secs(5),
             output_max: PROCESS_OUTPUT_MAX,

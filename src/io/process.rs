@@ -3,12 +3,9 @@
 //! One thread looks after a command: it waits for its outputs and its end at once, and never for longer
 //! than a few milliseconds, so that a command that floods, is silent, or ignores SIGTERM is noticed.
 
-use std::env;
-use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -16,19 +13,13 @@ use std::time::{Duration, Instant};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::{fcntl_getfl, fcntl_setfl, OFlags};
 use rustix::process::{kill_process_group, Pid, Signal};
-use turnwheel_flow::{
-    IoCall, IoError, IoErrorKind, Process, ProcessResult, Program, ScriptLanguage,
-};
+use turnwheel_flow::{IoCall, IoError, IoErrorKind, Process, ProcessResult};
 
+pub(super) use super::command::interpreter;
+use super::command::{command_line, name, prepare, SHELL};
 use super::guard::Guard;
 use super::options::IoOptions;
 use super::scarce::patiently;
-
-/// The shell of the system.
-pub(super) const SHELL: &str = "/bin/sh";
-
-/// Bytes of a command line or script that the system takes as one argument.
-const CODE_BYTES_MAX: usize = 100 * 1_024;
 
 /// Shortest and longest interval of checks: a short command is not kept waiting.
 const TICK_MIN: Duration = Duration::from_millis(1);
@@ -55,7 +46,7 @@ pub(super) fn run(
     prepare(&mut command, options, process, call);
     let is_over = || are_over.load(Ordering::Relaxed) || call.is_cancelled();
     let limits = Limits { time: limit, grace: options.command_grace, output: options.output_max };
-    supervise(command, &name, process.stdin.as_deref(), limits, &is_over)
+    supervise_told(command, &name, process.stdin.as_deref(), limits, &is_over, call.wrote)
 }
 
 /// Limits of a command.
@@ -76,8 +67,21 @@ pub(super) fn supervise(
     limits: Limits,
     is_over: &dyn Fn() -> bool,
 ) -> Result<ProcessResult, IoError> {
+    supervise_told(command, name, input, limits, is_over, None)
+}
+
+/// The same, and what it writes is told as it comes.
+fn supervise_told(
+    command: Command,
+    name: &str,
+    input: Option<&str>,
+    limits: Limits,
+    is_over: &dyn Fn() -> bool,
+    wrote: Option<Told<'_>>,
+) -> Result<ProcessResult, IoError> {
     let input = input.map(|text| text.as_bytes().to_vec());
     let (mut watched, mut pipes) = begin(command, name, input, limits, is_over)?;
+    pipes.wrote = wrote.map(|wrote| wrote as Wrote<'_>);
     let ended = watched.see_through(&mut pipes, is_over, limits.time, limits.grace)?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Ok(ProcessResult {
@@ -102,6 +106,9 @@ pub(super) struct Long {
 }
 
 type Wrote<'a> = &'a dyn Fn(&[u8]);
+
+/// The same, as a call has it.
+type Told<'a> = &'a (dyn Fn(&[u8]) + Sync);
 
 /// Questions about a long command: whether it is to end, whether its group is too large; and what
 /// it has written.
@@ -191,84 +198,6 @@ pub(super) fn detach(
     Err(IoError::new(IoErrorKind::Communication, format!("{name} could not be started: {ended}")))
 }
 
-/// The interpreter of a language.
-pub(super) fn interpreter(language: ScriptLanguage) -> Result<PathBuf, IoError> {
-    let (names, what): (&[&str], &str) = match language {
-        ScriptLanguage::Python => (&["python3", "python"], "Python"),
-        ScriptLanguage::JavaScript => (&["node", "nodejs"], "JavaScript"),
-        _ => (&[], "this language"),
-    };
-    installed(names).ok_or_else(|| {
-        let names = names.join(" or ");
-        let message = format!("scripts in {what} cannot be run here: no {names} is installed");
-        IoError::new(IoErrorKind::Unsupported, message)
-    })
-}
-
-/// The first program with one of these names, which the earlier folders of `PATH` have.
-pub(super) fn installed(names: &[&str]) -> Option<PathBuf> {
-    let folders = env::var_os("PATH").unwrap_or_default();
-    let mut files = env::split_paths(&folders)
-        .flat_map(|folder| names.iter().map(move |name| folder.join(name)));
-    files.find(|file| fs::metadata(file).is_ok_and(|data| data.is_file()))
-}
-
-/// Its name in messages: its text may have secrets.
-fn name(program: &Program) -> String {
-    match program {
-        Program::Shell(_) => "the command".to_owned(),
-        Program::Script { language, .. } => format!("the {language:?} script"),
-        _ => "the program".to_owned(),
-    }
-}
-
-fn command_line(process: &Process) -> Result<(PathBuf, Vec<String>), IoError> {
-    let (program, before, code) = match &process.program {
-        Program::Shell(code) => (PathBuf::from(SHELL), vec!["-c"], code),
-        Program::Script { language, code } => {
-            let option = if *language == ScriptLanguage::Python { "-c" } else { "-e" };
-            (interpreter(*language)?, vec![option], code)
-        }
-        other => {
-            let message = format!("a program such as {other:?} cannot be run here");
-            return Err(IoError::new(IoErrorKind::Unsupported, message));
-        }
-    };
-    if code.len() > CODE_BYTES_MAX {
-        let (name, bytes) = (name(&process.program), code.len());
-        let message = format!(
-            "{name} has {bytes} bytes and {CODE_BYTES_MAX} are the limit: keep it in a file and run that"
-        );
-        return Err(IoError::new(IoErrorKind::TooLarge, message));
-    }
-    let mut arguments: Vec<String> = before.into_iter().map(str::to_owned).collect();
-    arguments.push(code.clone());
-    if matches!(&process.program, Program::Script { language: ScriptLanguage::JavaScript, .. }) {
-        // The position of a script's name.
-        arguments.push("script".to_owned());
-    }
-    if matches!(process.program, Program::Shell(_)) {
-        // `$0`.
-        arguments.push("sh".to_owned());
-    }
-    arguments.extend(process.arguments.iter().cloned());
-    Ok((program, arguments))
-}
-
-fn prepare(command: &mut Command, options: &IoOptions, process: &Process, call: &IoCall<'_>) {
-    command.env_clear();
-    for name in &options.environment {
-        if let Some(value) = env::var_os(name) {
-            command.env(name, value);
-        }
-    }
-    command.env("TURNWHEEL_KEY", call.key);
-    if let Some(trace) = call.trace {
-        command.env("TRACEPARENT", trace);
-    }
-    command.envs(process.environment.iter().map(|(name, value)| (name, value)));
-}
-
 fn not_started(name: &str, error: &std::io::Error) -> IoError {
     let kind = match error.kind() {
         ErrorKind::NotFound => IoErrorKind::NotFound,
@@ -300,10 +229,11 @@ impl<P: Read> Output<P> {
     /// block.
     fn read(&mut self, max: usize, buffer: &mut [u8], wrote: Option<Wrote<'_>>) {
         let Some(pipe) = &mut self.pipe else { return };
+        let tell = |bytes: &[u8]| wrote.into_iter().for_each(|wrote| wrote(bytes));
         match pipe.read(buffer) {
             Ok(0) => self.pipe = None,
             Ok(count) if self.keeps_end => {
-                wrote.into_iter().for_each(|wrote| wrote(&buffer[..count]));
+                tell(&buffer[..count]);
                 self.total += count as u64;
                 self.bytes.extend_from_slice(&buffer[..count]);
                 // Seldom, so that each byte is moved a few times at most.
@@ -312,6 +242,7 @@ impl<P: Read> Output<P> {
                 }
             }
             Ok(count) => {
+                tell(&buffer[..count]);
                 let room = max.saturating_sub(self.bytes.len());
                 self.is_too_long |= count > room;
                 self.bytes.extend_from_slice(&buffer[..count.min(room)]);

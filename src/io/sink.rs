@@ -22,11 +22,15 @@ pub struct Sink {
     /// The types of the events that it gets; `org.example.*` for all that begin so. All if there are
     /// none.
     pub types: Vec<String>,
+    /// Whether it gets them one after the other: an event that it does not take holds up those after it
+    /// until it is given up.
+    pub is_ordered: bool,
 }
 
 impl Sink {
-    /// Reads a file of sinks. A line has a name, an address and, comma-separated, types; empty lines and
-    /// lines that begin with `#` say nothing.
+    /// Reads a file of sinks. A line has a name, an address, comma-separated types, and `ordered` if its
+    /// order matters; without types `*` stands for them. Empty lines and lines that begin with `#` say
+    /// nothing.
     ///
     /// # Errors
     ///
@@ -36,12 +40,13 @@ impl Sink {
         for (number, line) in text.lines().enumerate() {
             let words: Vec<&str> = line.split_whitespace().collect();
             let wrong = |problem: &str| Err(format!("line {}: {problem}", number + 1));
-            let (name, url, types) = match words[..] {
+            let (name, url, types, is_ordered) = match words[..] {
                 [] => continue,
                 [first, ..] if first.starts_with('#') => continue,
-                [name, url] => (name, url, ""),
-                [name, url, types] => (name, url, types),
-                _ => return wrong("a sink is a name, an address and perhaps types"),
+                [name, url] => (name, url, "", false),
+                [name, url, types] => (name, url, types, false),
+                [name, url, types, "ordered"] => (name, url, types, true),
+                _ => return wrong("a sink is a name, an address and perhaps types and «ordered»"),
             };
             if !name.chars().all(|sign| sign.is_ascii_alphanumeric() || "-_".contains(sign)) {
                 return wrong("the name of a sink has letters, digits, - and _");
@@ -54,7 +59,7 @@ impl Sink {
             }
             let types = types.split(',').filter(|kind| !kind.is_empty()).map(str::to_owned);
             let (name, url) = (name.to_owned(), url.to_owned());
-            sinks.push(Self { name, url, types: types.collect() });
+            sinks.push(Self { name, url, types: types.collect(), is_ordered });
         }
         Ok(sinks)
     }
@@ -152,13 +157,21 @@ mod tests {
     #[test]
     fn file_of_sinks_has_a_line_for_each() {
         let text =
-            "# sinks\naudit https://a.example/in io.serverlessworkflow.*,x.y\n\nall http://b/\n";
+            "# sinks\naudit https://a.example/in io.serverlessworkflow.*,x.y\n\nall http://b/\nrow http://c/ * ordered\n";
         let sinks = Sink::read_all(text).expect("it is right");
-        assert_eq!((sinks.len(), sinks[1].url.as_str()), (2, "http://b/"));
+        assert_eq!((sinks.len(), sinks[1].url.as_str()), (3, "http://b/"));
+        assert_eq!([0, 1, 2].map(|at| sinks[at].is_ordered), [false, false, true]);
+        assert!(sinks[2].wants("anything"));
         assert!(sinks[0].wants("io.serverlessworkflow.task.started.v1") && sinks[0].wants("x.y"));
         assert!(!sinks[0].wants("x.y.z") && sinks[1].wants("x.y.z"));
-        for wrong in ["a", "a ftp://x", "a http://x y z", "a/b http://x", "a http://x\na http://y"]
-        {
+        for wrong in [
+            "a",
+            "a ftp://x",
+            "a http://x y z",
+            "a http://x ordered z ordered",
+            "a/b http://x",
+            "a http://x\na http://y",
+        ] {
             let problem = Sink::read_all(wrong).expect_err("it is wrong");
             assert!(problem.starts_with("line "), "{problem}");
         }

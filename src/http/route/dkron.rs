@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::Router;
 use serde_json::{json, Value};
-use turnwheel_jobs::{dkron, JobError, JobView, Jobs, Launch};
+use turnwheel_jobs::{dkron, JobError, JobView, Jobs, Launch, Node};
 
 use super::jobs::{jobs, note, refuse_other};
 use crate::http::access::Principal;
@@ -76,9 +76,13 @@ fn with_total(mut answer: Response, total: usize) -> Response {
 
 async fn about(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
     let jobs = jobs(&api)?;
+    let nodes = jobs.nodes();
+    let left = nodes.iter().filter(|(_, takes_runs)| !takes_runs).count();
     let about = json!({
         "agent": { "name": jobs.node().name, "version": env!("CARGO_PKG_VERSION") },
-        "serf": { "members": "1", "failed": "0", "left": "0" },
+        "serf": {
+            "members": nodes.len().to_string(), "failed": "0", "left": left.to_string(),
+        },
         "tags": jobs.node().labels,
     });
     Ok(answer(jobs, &uri, StatusCode::OK, &about))
@@ -358,27 +362,45 @@ async fn busy(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
     Ok(with_total(answer(jobs, &uri, StatusCode::OK, &Value::from(list)), total))
 }
 
-fn member(jobs: &Jobs) -> Value {
-    let node = jobs.node();
+/// A node as a member; one that takes no new runs is leaving.
+fn member(node: &Node, takes_runs: bool) -> Value {
+    let (status, text) = if takes_runs { (1, "alive") } else { (2, "leaving") };
     json!({
-        "id": node.name, "Name": node.name, "Tags": node.labels, "Status": 1,
-        "statusText": "alive",
+        "id": node.name, "Name": node.name, "Tags": node.labels, "Status": status,
+        "statusText": text,
     })
 }
 
 async fn members(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
     let jobs = jobs(&api)?;
-    let members = json!([member(jobs)]);
-    Ok(with_total(answer(jobs, &uri, StatusCode::OK, &members), 1))
+    let nodes = jobs.nodes();
+    let members: Vec<Value> = nodes.iter().map(|(node, takes)| member(node, *takes)).collect();
+    let total = members.len();
+    Ok(with_total(answer(jobs, &uri, StatusCode::OK, &Value::from(members)), total))
+}
+
+/// The node that decides what is due. While none does or it does not answer, there is no leader.
+async fn leading(jobs: &Jobs) -> Result<Node, Problem> {
+    let asked = jobs.server().await.map_err(|failure| failure.to_string());
+    let found = asked.and_then(|found| found.map_err(|error| error.to_string()));
+    found.map_err(|error| {
+        Problem::new(Code::PathUnknown, format!("there is no leader now: {error}"))
+    })
 }
 
 async fn leader(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
     let jobs = jobs(&api)?;
-    Ok(answer(jobs, &uri, StatusCode::OK, &member(jobs)))
+    let leader = leading(jobs).await?;
+    Ok(answer(jobs, &uri, StatusCode::OK, &member(&leader, true)))
 }
 
 async fn is_leader(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
     let jobs = jobs(&api)?;
+    let leader = leading(jobs).await?;
+    if leader.name != jobs.node().name {
+        let detail = format!("this node is a follower: {} is the leader", leader.name);
+        return Err(Problem::new(Code::PathUnknown, detail));
+    }
     Ok(answer(jobs, &uri, StatusCode::OK, &json!("I am a leader")))
 }
 

@@ -16,6 +16,9 @@ use super::start::{finish, traced};
 use crate::api::{FlowDetail, FlowInfo, FlowList, FlowProblem, FlowRun, FlowTaskInfo, Started};
 use crate::http::body::{content_type, Json, Key, Part, Query, Raw, Who};
 use crate::http::code::Code;
+use crate::http::cursor::List;
+use crate::http::etag::{self, Precondition};
+use crate::http::page::PageQuery;
 use crate::http::problem::Problem;
 use crate::http::state::Api;
 use crate::http::trace;
@@ -84,7 +87,17 @@ fn read(headers: &HeaderMap, body: &[u8]) -> Result<Flow, Problem> {
     flow::load(text, "body").map_err(|wrong| problems(&wrong))
 }
 
-fn detail(flow: &Flow) -> FlowDetail {
+/// The flow with the resources that it names, which are read by a thread that may wait.
+async fn resolved(flows: &Flows, flow: Flow) -> Result<Flow, FlowError> {
+    if flow.missing().next().is_none() {
+        return Ok(flow);
+    }
+    let (flows, id) = (flows.clone(), flow.id());
+    let read = tokio::task::spawn_blocking(move || flows.resolve(&flow)).await;
+    read.unwrap_or_else(|error| Err(FlowError::Unable { flow: id, problem: error.to_string() }))
+}
+
+fn detail(flow: &Flow, text: Option<String>) -> FlowDetail {
     let task =
         |(path, kind): (&str, &str)| FlowTaskInfo { path: path.to_owned(), kind: kind.to_owned() };
     FlowDetail {
@@ -96,6 +109,7 @@ fn detail(flow: &Flow) -> FlowDetail {
         },
         title: flow.title().map(str::to_owned),
         source: flow.source().clone(),
+        text,
         input_schema: flow.input_schema().cloned(),
         secrets: flow.secrets().to_vec(),
         tasks: flow.tasks().map(task).collect(),
@@ -105,14 +119,19 @@ fn detail(flow: &Flow) -> FlowDetail {
 /// The flows that can be started
 #[utoipa::path(
     get, path = "/flows", tag = "flows", operation_id = "listFlows",
-    responses((status = 200, description = "In the order in which they were added", body = FlowList)),
+    params(PageQuery),
+    responses((status = 200, description = "A page of the flows, by name and version", body = FlowList)),
 )]
-pub(in crate::http) async fn list(State(api): State<Api>) -> Result<Answer<FlowList>, Problem> {
+pub(in crate::http) async fn list(
+    State(api): State<Api>,
+    Query(query): Query<PageQuery>,
+) -> Result<Answer<FlowList>, Problem> {
     let flows = Flows::new(api.world())?;
     flows.look_again().await?;
     let (unheard_events, unclear_filters) = (flows.unheard(), flows.unclear());
-    let flows = flows.list().into_iter().map(info).collect();
-    Ok(Answer(FlowList { flows, unheard_events, unclear_filters }))
+    let (flows, next) = query.of(List::Flows, flows.list(), FlowEntry::id)?;
+    let flows = flows.into_iter().map(info).collect();
+    Ok(Answer(FlowList { flows, next, unheard_events, unclear_filters }))
 }
 
 /// Adds a flow, YAML or JSON; an existing one stays unchanged
@@ -133,8 +152,9 @@ pub(in crate::http) async fn add(
 ) -> Result<(StatusCode, Answer<FlowDetail>), Problem> {
     api.takes_work()?;
     let flows = Flows::new(api.world())?;
-    let flow = read(&headers, &body)?;
+    let mut flow = read(&headers, &body)?;
     let added = async {
+        flow = resolved(&flows, flow.clone()).await?;
         flows.add(&flow).await?;
         match query.schedule {
             Some(false) => Ok(()),
@@ -145,7 +165,8 @@ pub(in crate::http) async fn add(
     let outcome = added.as_ref().map_or_else(ToString::to_string, |()| "done".to_owned());
     trace::audit(&who, "add flow", &flow.id(), &outcome);
     added?;
-    Ok((StatusCode::CREATED, Answer(detail(&flow))))
+    let text = flow.text().map(str::to_owned);
+    Ok((StatusCode::CREATED, Answer(detail(&flow, text))))
 }
 
 /// Whether a flow could be added; nothing is kept
@@ -158,7 +179,7 @@ pub(in crate::http) async fn check(
     headers: HeaderMap,
     Raw(body): Raw,
 ) -> Result<Answer<FlowDetail>, Problem> {
-    Ok(Answer(detail(&read(&headers, &body)?)))
+    Ok(Answer(detail(&read(&headers, &body)?, None)))
 }
 
 /// A flow; its version may be `latest`
@@ -174,11 +195,12 @@ pub(in crate::http) async fn check(
 pub(in crate::http) async fn get(
     State(api): State<Api>,
     Part([namespace, name, version]): Part<3>,
-) -> Result<Answer<FlowDetail>, Problem> {
+) -> Result<Response, Problem> {
     let flows = Flows::new(api.world())?;
     flows.look_again().await?;
     let flow = flows.find(&namespace, &name, &version)?;
-    Ok(Answer(detail(&flow)))
+    let text = flows.text(&flow).await?;
+    Ok(etag::tagged(flow.hash(), detail(&flow, text)))
 }
 
 /// Removes a version of a flow, with the schedule that it has said itself
@@ -190,6 +212,7 @@ pub(in crate::http) async fn get(
         ("namespace" = String, Path, description = "Its namespace"),
         ("name" = String, Path, description = "Its name"),
         ("version" = String, Path, description = "Its version"),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the content that is removed"),
     ),
     responses((status = 204, description = "It is removed")),
 )]
@@ -197,8 +220,16 @@ pub(in crate::http) async fn remove(
     State(api): State<Api>,
     Who(who): Who,
     Part([namespace, name, version]): Part<3>,
+    wanted: Precondition,
 ) -> Result<StatusCode, Problem> {
-    let removed = Flows::new(api.world())?.remove(&namespace, &name, &version).await;
+    let flows = Flows::new(api.world())?;
+    if wanted.is_given() {
+        // The content of a version never changes: nobody can edit it between this and its removal.
+        let found = flows.find(&namespace, &name, &version).ok();
+        let what = format!("the flow {namespace}/{name}:{version}");
+        wanted.check(&what, found.as_ref().map(Flow::hash))?;
+    }
+    let removed = flows.remove(&namespace, &name, &version).await;
     let outcome = removed.as_ref().map_or_else(ToString::to_string, |_| "done".to_owned());
     trace::audit(&who, "remove flow", &format!("{namespace}/{name}:{version}"), &outcome);
     removed?;

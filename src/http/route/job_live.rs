@@ -13,6 +13,7 @@ use serde_json::{json, Value};
 use tokio::sync::mpsc::{channel, Receiver, Sender};
 use tokio::time::{interval, Interval, MissedTickBehavior};
 use turnwheel_jobs::{show, JobError, Jobs, LiveOutput};
+use utoipa::IntoParams;
 
 use super::jobs::jobs;
 use crate::http::body::{Part, Query};
@@ -20,9 +21,10 @@ use crate::http::limits::{LIVE_SIGN, OUTPUT_LOOK};
 use crate::http::problem::Problem;
 use crate::http::state::Api;
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-pub(super) struct LiveQuery {
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct LiveQuery {
     /// Number of the run in its launch, from 1; the last one if nothing is said.
     run: Option<usize>,
     /// Number of the first byte.
@@ -39,8 +41,21 @@ struct Followed {
     output: LiveOutput,
 }
 
+/// The output of a run as it is written, on whichever node: server-sent events
+///
 /// The events `output`, with `text`, `from` and `next`, and at last `end`, with the launch.
-pub(super) async fn live(
+#[utoipa::path(
+    get, path = "/jobs/{name}/launches/{launch}/output/live", tag = "jobs",
+    operation_id = "followJobOutput",
+    params(
+        ("name" = String, Path, description = "The name of the job"),
+        ("launch" = u64, Path, description = "The number of the launch"),
+        LiveQuery,
+    ),
+    responses((status = 200, description = "The stream", body = String,
+        content_type = "text/event-stream")),
+)]
+pub(in crate::http) async fn live(
     State(api): State<Api>,
     Part([name, launch]): Part<2>,
     Query(query): Query<LiveQuery>,

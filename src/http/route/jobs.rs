@@ -1,20 +1,21 @@
 //! Jobs: the API of the command line and the console. `docs/jobs.md` describes it.
 
 use axum::extract::State;
-use axum::http::{header, HeaderMap, HeaderName};
-use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use axum::{Json as Answer, Router};
+use axum::response::Response;
+use axum::Json as Answer;
 use serde::Deserialize;
 use serde_json::{json, Value};
 use turnwheel_jobs::{show, JobError, JobSpec, JobView, Jobs};
+use utoipa::{IntoParams, ToSchema};
 
-use super::job_live;
 use super::plans::page;
-use crate::http::access::Principal;
+use crate::http::access::{Principal, Role};
 use crate::http::body::{Json, NameAt, Part, Query, Who};
 use crate::http::code::Code;
+use crate::http::cursor::{self, List};
+use crate::http::etag::{self, Precondition};
 use crate::http::limits::PAGE_MAX;
+use crate::http::page::PageQuery;
 use crate::http::problem::Problem;
 use crate::http::state::Api;
 use crate::http::trace;
@@ -25,8 +26,8 @@ impl From<JobError> for Problem {
             JobError::Unknown(_) | JobError::UnknownLaunch { .. } => Code::JobUnknown,
             JobError::UnknownParent { .. } => Code::JobUnknown,
             JobError::Setting { .. } | JobError::Cycle { .. } => Code::JobInvalid,
-            JobError::Changed { .. }
-            | JobError::HasDependants { .. }
+            JobError::Changed { .. } => Code::PreconditionFailed,
+            JobError::HasDependants { .. }
             | JobError::Overlaps { .. }
             | JobError::NoRun { .. }
             | JobError::TooMany(_) => Code::JobState,
@@ -36,6 +37,10 @@ impl From<JobError> for Problem {
         Self::new(code, error.to_string())
     }
 }
+
+/// Fields of a job in an answer.
+const JOB: &str = "The job: `spec`, `revision`, `next`, `problem`, `status`, counts, `active`, \
+    `last`, `dependants`";
 
 /// The jobs of the server.
 pub(super) fn jobs(api: &Api) -> Result<&Jobs, Problem> {
@@ -50,84 +55,115 @@ pub(super) fn note<T>(who: &Principal, what: &str, name: &str, outcome: &Result<
     trace::audit(who, &format!("job {what}"), name, &outcome);
 }
 
-/// The operations.
-pub(in crate::http) fn routes() -> Router<Api> {
-    Router::new()
-        .route("/api/v1/jobs", get(list))
-        .route("/api/v1/jobs/{name}", get(one).put(put).delete(remove))
-        .route("/api/v1/job-executors", get(executors))
-        .route("/api/v1/jobs/{name}/run", post(run))
-        .route("/api/v1/jobs/{name}/toggle", post(toggle))
-        .route("/api/v1/jobs/{name}/cancel", post(cancel))
-        .route("/api/v1/jobs/{name}/history", get(history).delete(forget))
-        .route("/api/v1/jobs/{name}/times", get(times))
-        .route("/api/v1/jobs/{name}/launches/{launch}/output", get(output))
-        .route("/api/v1/jobs/{name}/launches/{launch}/output/live", get(job_live::live))
+/// All jobs, by name
+#[utoipa::path(
+    get, path = "/jobs", tag = "jobs", operation_id = "listJobs",
+    params(PageQuery),
+    responses((status = 200, description = "`jobs`, and the `next` page", body = Value)),
+)]
+pub(in crate::http) async fn list(
+    State(api): State<Api>,
+    Query(query): Query<PageQuery>,
+) -> Result<Answer<Value>, Problem> {
+    let (after, limit) = query.place(List::Jobs)?;
+    // One more than is shown says whether there is a next page.
+    let mut views = jobs(&api)?.page(&after, limit + 1).await??;
+    let has_more = views.len() > limit;
+    views.truncate(limit);
+    let last = views.last().filter(|_| has_more);
+    let next = last.map(|view| cursor::write(List::Jobs, view.spec.name.as_bytes()));
+    let shown: Vec<Value> = views.iter().map(show::job).collect();
+    Ok(Answer(json!({ "jobs": shown, "next": next })))
 }
 
-async fn list(State(api): State<Api>) -> Result<Answer<Value>, Problem> {
-    let views = jobs(&api)?.list().await??;
-    Ok(Answer(json!({ "jobs": views.iter().map(show::job).collect::<Vec<_>>() })))
-}
-
-/// The executors of this node, each looked at now.
-async fn executors(State(api): State<Api>) -> Result<Answer<Value>, Problem> {
+/// The executors of this node, and whether each can work
+///
+/// A look at a plugin starts a process: readers see what the last look has found.
+#[utoipa::path(
+    get, path = "/job-executors", tag = "jobs", operation_id = "listJobExecutors",
+    responses((
+        status = 200, body = Value,
+        description = "`executors`: each with `name`, `is_ready`, `detail`",
+    )),
+)]
+pub(in crate::http) async fn executors(
+    State(api): State<Api>,
+    Who(who): Who,
+) -> Result<Answer<Value>, Problem> {
     let executors = jobs(&api)?.executors().clone();
-    let looked = tokio::task::spawn_blocking(move || show::executors(&executors)).await;
+    let starts = who.role == Role::Operate;
+    let looked = tokio::task::spawn_blocking(move || show::executors(&executors, starts)).await;
     looked.map(Answer).map_err(|error| {
         Problem::new(Code::Internal, format!("the executors were not looked at: {error}"))
     })
 }
 
-async fn one(State(api): State<Api>, NameAt(name): NameAt) -> Result<Response, Problem> {
+/// A job with its state; its ETag is its revision
+#[utoipa::path(
+    get, path = "/jobs/{name}", tag = "jobs", operation_id = "getJob",
+    params(
+        ("name" = String, Path, description = "The name of the job"),
+    ),
+    responses((status = 200, description = JOB, body = Value)),
+)]
+pub(in crate::http) async fn one(
+    State(api): State<Api>,
+    NameAt(name): NameAt,
+) -> Result<Response, Problem> {
     Ok(shown(&jobs(&api)?.get(&name).await??))
 }
 
 /// A job with its revision as entity tag.
 fn shown(view: &JobView) -> Response {
-    let tag = format!("\"{}\"", view.revision);
-    ([(header::ETAG, tag)], Answer(show::job(view))).into_response()
+    etag::tagged(&view.revision.to_string(), show::job(view))
 }
 
-/// The revision that an edit is for: by the query, by `If-Match`, or none yet by `If-None-Match: *`.
-fn revision(query: Option<u64>, headers: &HeaderMap) -> Result<Option<u64>, Problem> {
-    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-    let wrong = |name: &str, what: &str| {
-        let detail = format!("the header {name}: {what}");
-        Problem::new(Code::QueryInvalid, detail)
-    };
-    match (text(header::IF_MATCH), text(header::IF_NONE_MATCH)) {
-        (Some("*") | None, None) => Ok(query),
-        (Some(tag), None) => {
-            let number = tag.trim().trim_start_matches("W/").trim_matches('"').parse();
-            let wanted = "give the ETag of GET, such as \"3\"";
-            number.map(Some).map_err(|_| wrong("If-Match", wanted))
-        }
-        (_, Some("*")) => Ok(Some(0)),
-        (_, Some(_)) => Err(wrong("If-None-Match", "only * is understood")),
-    }
-}
-
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-struct PutQuery {
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct PutQuery {
     /// The revision that is edited.
     revision: Option<u64>,
 }
 
-async fn put(
+/// The revision that an edit is for; that of now, if it is for any one.
+async fn edited(api: &Api, wanted: &Precondition, name: &str) -> Result<Option<u64>, Problem> {
+    if !wanted.is_any() {
+        return wanted.revision();
+    }
+    match jobs(api)?.get(name).await? {
+        Err(JobError::Unknown(_)) => {
+            wanted.check(&format!("the job «{name}»"), None)?;
+            Ok(None)
+        }
+        now => Ok(Some(now?.revision)),
+    }
+}
+
+/// Makes a job, or replaces the settings of the one with this name
+#[utoipa::path(
+    put, path = "/jobs/{name}", tag = "jobs", operation_id = "putJob",
+    request_body = Value,
+    params(
+        ("name" = String, Path, description = "The name of the job"),
+        PutQuery,
+        ("If-Match" = Option<String>, Header, description = "The ETag of the job that is edited"),
+    ),
+    responses((status = 200, description = JOB, body = Value)),
+)]
+pub(in crate::http) async fn put(
     State(api): State<Api>,
     Who(who): Who,
     NameAt(name): NameAt,
     Query(query): Query<PutQuery>,
-    headers: HeaderMap,
+    wanted: Precondition,
     Json(mut spec): Json<JobSpec>,
 ) -> Result<Response, Problem> {
     if spec.name.is_empty() {
         spec.name.clone_from(&name);
     }
     refuse_other(&name, &spec.name)?;
-    let revision = revision(query.revision, &headers)?;
+    let revision = edited(&api, &wanted, &name).await?.or(query.revision);
     let put = jobs(&api)?.put(spec, revision, &who.name).await?;
     note(&who, "put", &name, &put);
     Ok(shown(&put?))
@@ -142,23 +178,44 @@ pub(super) fn refuse_other(path: &str, body: &str) -> Result<(), Problem> {
     Err(Problem::new(Code::JobInvalid, detail))
 }
 
-async fn remove(
+/// Removes a job that no other one runs after
+#[utoipa::path(
+    delete, path = "/jobs/{name}", tag = "jobs", operation_id = "removeJob",
+    params(
+        ("name" = String, Path, description = "The name of the job"),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the job that is edited"),
+    ),
+    responses((status = 200, description = JOB, body = Value)),
+)]
+pub(in crate::http) async fn remove(
     State(api): State<Api>,
     Who(who): Who,
     NameAt(name): NameAt,
+    wanted: Precondition,
 ) -> Result<Answer<Value>, Problem> {
-    let removed = jobs(&api)?.remove(&name).await?;
+    let removed = jobs(&api)?.remove_revision(&name, edited(&api, &wanted, &name).await?).await?;
     note(&who, "remove", &name, &removed);
     Ok(Answer(show::job(&removed?)))
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
-struct Run {
+#[schema(as = JobRun)]
+pub(in crate::http) struct Run {
+    /// Whether it is launched beside launches that are under way.
     force: bool,
 }
 
-async fn run(
+/// Launches a job by hand
+#[utoipa::path(
+    post, path = "/jobs/{name}/run", tag = "jobs", operation_id = "runJob",
+    request_body = Run,
+    params(
+        ("name" = String, Path, description = "The name of the job"),
+    ),
+    responses((status = 200, description = "The number of the `launch`", body = Value)),
+)]
+pub(in crate::http) async fn run(
     State(api): State<Api>,
     Who(who): Who,
     NameAt(name): NameAt,
@@ -170,13 +227,24 @@ async fn run(
     Ok(Answer(json!({ "launch": launched? })))
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
-struct Toggle {
+#[schema(as = JobToggle)]
+pub(in crate::http) struct Toggle {
+    /// Whether it is disabled from now on; the contrary of now if nothing is said.
     disabled: Option<bool>,
 }
 
-async fn toggle(
+/// Disables a job, or enables it
+#[utoipa::path(
+    post, path = "/jobs/{name}/toggle", tag = "jobs", operation_id = "toggleJob",
+    request_body = Toggle,
+    params(
+        ("name" = String, Path, description = "The name of the job"),
+    ),
+    responses((status = 200, description = JOB, body = Value)),
+)]
+pub(in crate::http) async fn toggle(
     State(api): State<Api>,
     Who(who): Who,
     NameAt(name): NameAt,
@@ -187,13 +255,24 @@ async fn toggle(
     Ok(Answer(show::job(&toggled?)))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Cancel {
+#[schema(as = JobCancel)]
+pub(in crate::http) struct Cancel {
+    /// The number of the launch.
     launch: u64,
 }
 
-async fn cancel(
+/// Cancels a launch that is under way or waits
+#[utoipa::path(
+    post, path = "/jobs/{name}/cancel", tag = "jobs", operation_id = "cancelJob",
+    request_body = Cancel,
+    params(
+        ("name" = String, Path, description = "The name of the job"),
+    ),
+    responses((status = 200, description = JOB, body = Value)),
+)]
+pub(in crate::http) async fn cancel(
     State(api): State<Api>,
     Who(who): Who,
     NameAt(name): NameAt,
@@ -204,15 +283,27 @@ async fn cancel(
     Ok(Answer(show::job(&cancelled?)))
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-struct HistoryQuery {
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct HistoryQuery {
     /// Only launches before this one.
     before: Option<u64>,
+    /// Maximum number of launches; 1,000 at most.
+    #[param(minimum = 1, maximum = 1000, default = 50)]
     limit: Option<u32>,
 }
 
-async fn history(
+/// Launches of a job, the newest first
+#[utoipa::path(
+    get, path = "/jobs/{name}/history", tag = "jobs", operation_id = "getJobHistory",
+    params(
+        ("name" = String, Path, description = "The name of the job"),
+        HistoryQuery,
+    ),
+    responses((status = 200, description = "`launches` with their `runs`", body = Value)),
+)]
+pub(in crate::http) async fn history(
     State(api): State<Api>,
     NameAt(name): NameAt,
     Query(query): Query<HistoryQuery>,
@@ -222,7 +313,15 @@ async fn history(
     Ok(Answer(json!({ "launches": found.iter().map(show::launch).collect::<Vec<_>>() })))
 }
 
-async fn forget(
+/// Forgets the history of a job with its counts
+#[utoipa::path(
+    delete, path = "/jobs/{name}/history", tag = "jobs", operation_id = "forgetJobHistory",
+    params(
+        ("name" = String, Path, description = "The name of the job"),
+    ),
+    responses((status = 200, description = JOB, body = Value)),
+)]
+pub(in crate::http) async fn forget(
     State(api): State<Api>,
     Who(who): Who,
     NameAt(name): NameAt,
@@ -232,13 +331,25 @@ async fn forget(
     Ok(Answer(show::job(&forgotten?)))
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-struct TimesQuery {
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct TimesQuery {
+    /// Maximum number of times; 1,000 at most.
+    #[param(minimum = 1, maximum = 1000, default = 50)]
     limit: Option<u32>,
 }
 
-async fn times(
+/// The next times of a job
+#[utoipa::path(
+    get, path = "/jobs/{name}/times", tag = "jobs", operation_id = "listJobTimes",
+    params(
+        ("name" = String, Path, description = "The name of the job"),
+        TimesQuery,
+    ),
+    responses((status = 200, description = "`times`", body = Value)),
+)]
+pub(in crate::http) async fn times(
     State(api): State<Api>,
     NameAt(name): NameAt,
     Query(query): Query<TimesQuery>,
@@ -249,14 +360,26 @@ async fn times(
     Ok(Answer(json!({ "times": times })))
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-struct OutputQuery {
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct OutputQuery {
     /// Number of the run in its launch, from 1; the last one if nothing is said.
     run: Option<usize>,
 }
 
-async fn output(
+/// The output that a run has kept
+#[utoipa::path(
+    get, path = "/jobs/{name}/launches/{launch}/output", tag = "jobs",
+    operation_id = "getJobOutput",
+    params(
+        ("name" = String, Path, description = "The name of the job"),
+        ("launch" = u64, Path, description = "The number of the launch"),
+        OutputQuery,
+    ),
+    responses((status = 200, description = "`output`, and whether it is cut", body = Value)),
+)]
+pub(in crate::http) async fn output(
     State(api): State<Api>,
     Part([name, launch]): Part<2>,
     Query(query): Query<OutputQuery>,

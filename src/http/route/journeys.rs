@@ -1,18 +1,24 @@
 //! Journeys: definitions, users and their events. `docs/journeys.md` describes it.
 
+use std::collections::BTreeMap;
+
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::routing::{get, post};
-use axum::{Json as Answer, Router};
+use axum::Json as Answer;
 use serde::Deserialize;
 use serde_json::{json, Map, Value};
 use turnwheel_flow::CloudEvent;
-use turnwheel_journeys::{Definition, Event, JourneyError, Journeys, UserView};
+use turnwheel_journeys::{
+    Definition, Event, JourneyCounts, JourneyError, Journeys, Recording, Tried, UserView,
+};
+use utoipa::{IntoParams, ToSchema};
 
 use super::cloudevents;
 use crate::http::access::Principal;
 use crate::http::body::{Json, NameAt, Part, Query, Raw, Who};
 use crate::http::code::Code;
+use crate::http::cursor::List;
+use crate::http::page::PageQuery;
 use crate::http::problem::Problem;
 use crate::http::state::Api;
 use crate::http::trace;
@@ -23,6 +29,7 @@ impl From<JourneyError> for Problem {
             JourneyError::Unknown(_) => Code::JourneyUnknown,
             JourneyError::Definition(_) | JourneyError::Invalid { .. } => Code::JourneyInvalid,
             JourneyError::Changed { .. } => Code::UserChanged,
+            JourneyError::Busy => Code::TooManyRequests,
             _ => Code::StoreFailed,
         };
         Self::new(code, error.to_string())
@@ -41,28 +48,42 @@ fn note<T>(who: &Principal, what: &str, on: &str, outcome: &Result<T, JourneyErr
     trace::audit(who, &format!("journey {what}"), on, &outcome);
 }
 
-/// The operations.
-pub(in crate::http) fn routes() -> Router<Api> {
-    Router::new()
-        .route("/api/v1/journeys", get(list).post(add))
-        .route("/api/v1/journeys/{name}", get(one).delete(remove))
-        .route("/api/v1/journeys/{name}/elements", get(elements))
-        .route("/api/v1/users/{platform}/{user}", get(user).put(set).delete(forget))
-        .route("/api/v1/users/{platform}/{user}/opt-out", post(opt_out))
-        .route("/api/v1/platforms/{name}/events", post(events))
+/// All journeys, by name
+#[utoipa::path(
+    get, path = "/journeys", tag = "journeys", operation_id = "listJourneys",
+    params(PageQuery),
+    responses((status = 200, description = "`journeys`: each with `name`, `platform`, `version`, \
+        `at`, `by` and `text`", body = Value)),
+)]
+pub(in crate::http) async fn list(
+    State(api): State<Api>,
+    Query(query): Query<PageQuery>,
+) -> Result<Answer<Value>, Problem> {
+    let all = journeys(&api)?.list().await?;
+    let (all, next) = query.of(List::Journeys, all, |journey| journey.name.clone())?;
+    Ok(Answer(json!({ "journeys": all, "next": next })))
 }
 
-async fn list(State(api): State<Api>) -> Result<Answer<Value>, Problem> {
-    let all = journeys(&api)?.list();
-    Ok(Answer(json!({ "journeys": all })))
+/// A journey with its definition
+#[utoipa::path(
+    get, path = "/journeys/{name}", tag = "journeys", operation_id = "getJourney",
+    params(("name" = String, Path, description = "The name of the journey")),
+    responses((status = 200, description = "The journey: `name`, `platform`, `version`, `at`, `by`, `text`", body = Value)),
+)]
+pub(in crate::http) async fn one(
+    State(api): State<Api>,
+    NameAt(name): NameAt,
+) -> Result<Answer<Value>, Problem> {
+    Ok(Answer(json!(journeys(&api)?.get(&name).await?)))
 }
 
-async fn one(State(api): State<Api>, NameAt(name): NameAt) -> Result<Answer<Value>, Problem> {
-    Ok(Answer(json!(journeys(&api)?.get(&name)?)))
-}
-
-/// Adds a journey, or a version of it: the body is its text, in YAML or JSON.
-async fn add(
+/// Adds a journey, or a version of it: the body is its text, YAML or JSON
+#[utoipa::path(
+    post, path = "/journeys", tag = "journeys", operation_id = "addJourney",
+    request_body(content = String, content_type = "application/yaml"),
+    responses((status = 200, description = "The journey: `name`, `platform`, `version`, `at`, `by`, `text`", body = Value)),
+)]
+pub(in crate::http) async fn add(
     State(api): State<Api>,
     Who(who): Who,
     Raw(body): Raw,
@@ -74,7 +95,13 @@ async fn add(
     Ok(Answer(json!(added?)))
 }
 
-async fn remove(
+/// Removes a journey: users under way leave it
+#[utoipa::path(
+    delete, path = "/journeys/{name}", tag = "journeys", operation_id = "removeJourney",
+    params(("name" = String, Path, description = "The name of the journey")),
+    responses((status = 200, description = "The journey: `name`, `platform`, `version`, `at`, `by`, `text`", body = Value)),
+)]
+pub(in crate::http) async fn remove(
     State(api): State<Api>,
     Who(who): Who,
     NameAt(name): NameAt,
@@ -84,29 +111,61 @@ async fn remove(
     Ok(Answer(json!(removed?)))
 }
 
-/// The elements, in the ancestor's JSON.
-async fn elements(State(api): State<Api>, NameAt(name): NameAt) -> Result<Answer<Value>, Problem> {
-    let found = journeys(&api)?.get(&name)?;
+/// The elements of a journey, for its picture: also the form of the ancestor
+#[utoipa::path(
+    get, path = "/journeys/{name}/elements", tag = "journeys", operation_id = "getJourneyElements",
+    params(("name" = String, Path, description = "The name of the journey")),
+    responses((status = 200, description = "Each with `id`, `workFlowId`, `type`, `incomings`, \
+        `outgoings`, `properties`, `extensions`", body = Vec<Value>)),
+)]
+pub(in crate::http) async fn elements(
+    State(api): State<Api>,
+    NameAt(name): NameAt,
+) -> Result<Answer<Value>, Problem> {
+    let found = journeys(&api)?.get(&name).await?;
     let definition = Definition::read(&found.text, &name)
         .map_err(|problems| Problem::new(Code::JourneyInvalid, problems.to_string()))?;
     Ok(Answer(definition.to_ancestor()))
 }
 
-async fn user(
+/// Where a user is, why, since when, and what comes next
+#[utoipa::path(
+    get, path = "/users/{platform}/{user}", tag = "journeys", operation_id = "getUser",
+    params(
+        ("platform" = String, Path, description = "The platform"),
+        ("user" = String, Path, description = "The user"),
+    ),
+    responses((status = 200, description = "The user: `attributes`, `revision`, `has_opted_out`, `passes` with their `waits` and `moves`, \
+        `ended`, `outbox`, `lost`", body = Value)),
+)]
+pub(in crate::http) async fn user(
     State(api): State<Api>,
     Part([platform, user]): Part<2>,
 ) -> Result<Answer<UserView>, Problem> {
     Ok(Answer(journeys(&api)?.user(&platform, &user).await??))
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-struct SetQuery {
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct SetQuery {
     /// The revision that is edited.
     revision: Option<u64>,
 }
 
-async fn set(
+/// Replaces the attributes of a user
+#[utoipa::path(
+    put, path = "/users/{platform}/{user}", tag = "journeys", operation_id = "putUser",
+    request_body = Value,
+    params(
+        ("platform" = String, Path, description = "The platform"),
+        ("user" = String, Path, description = "The user"),
+        SetQuery,
+    ),
+    responses((status = 200, description = "The user: `attributes`, `revision`, `has_opted_out`, `passes` with their `waits` and `moves`, \
+        `ended`, `outbox`, `lost`", body = Value)),
+)]
+pub(in crate::http) async fn set(
     State(api): State<Api>,
     Who(who): Who,
     Part([platform, user]): Part<2>,
@@ -118,7 +177,16 @@ async fn set(
     Ok(Answer(set?))
 }
 
-async fn forget(
+/// Forgets a user: attributes, passes, messages and history
+#[utoipa::path(
+    delete, path = "/users/{platform}/{user}", tag = "journeys", operation_id = "forgetUser",
+    params(
+        ("platform" = String, Path, description = "The platform"),
+        ("user" = String, Path, description = "The user"),
+    ),
+    responses((status = 200, description = "Its `platform` and `user`", body = Value)),
+)]
+pub(in crate::http) async fn forget(
     State(api): State<Api>,
     Who(who): Who,
     Part([platform, user]): Part<2>,
@@ -129,13 +197,25 @@ async fn forget(
     Ok(Answer(json!({ "platform": platform, "user": user })))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct OptOut {
+pub(in crate::http) struct OptOut {
+    /// Whether the user wants no messages.
     out: bool,
 }
 
-async fn opt_out(
+/// Notes that a user wants no messages, or wants them again
+#[utoipa::path(
+    post, path = "/users/{platform}/{user}/opt-out", tag = "journeys", operation_id = "optOutUser",
+    request_body = OptOut,
+    params(
+        ("platform" = String, Path, description = "The platform"),
+        ("user" = String, Path, description = "The user"),
+    ),
+    responses((status = 200, description = "The user: `attributes`, `revision`, `has_opted_out`, `passes` with their `waits` and `moves`, \
+        `ended`, `outbox`, `lost`", body = Value)),
+)]
+pub(in crate::http) async fn opt_out(
     State(api): State<Api>,
     Who(who): Who,
     Part([platform, user]): Part<2>,
@@ -146,9 +226,19 @@ async fn opt_out(
     Ok(Answer(done?))
 }
 
-/// Takes events of users: CloudEvents in structured, binary or batch mode, whose subject is the
-/// user. The answer comes when all are durable; a repeated one, by source and id, changes nothing.
-async fn events(
+/// Takes events of users: CloudEvents whose subject is the user
+///
+/// The answer comes when all are durable; a repeated one, by source and id, changes nothing.
+#[utoipa::path(
+    post, path = "/platforms/{name}/events", tag = "journeys", operation_id = "publishUserEvents",
+    params(("name" = String, Path, description = "The platform")),
+    request_body(content(
+        (Value = "application/cloudevents+json"), (Vec<Value> = "application/cloudevents-batch+json"),
+    )),
+    responses((status = 200, description = "`events`: for each `is_repeated` and what has `moved`",
+        body = Value)),
+)]
+pub(in crate::http) async fn events(
     State(api): State<Api>,
     NameAt(platform): NameAt,
     headers: HeaderMap,
@@ -166,6 +256,67 @@ async fn events(
         taken.push(asked.await??);
     }
     Ok(Answer(json!({ "events": taken })))
+}
+
+/// Users at each element of a journey, conversions and drop-offs
+///
+/// They are counted from the rows of all users of the platform.
+#[utoipa::path(
+    get, path = "/journeys/{name}/counts", tag = "journeys", operation_id = "countJourney",
+    params(("name" = String, Path, description = "The name of the journey")),
+    responses((status = 200, description = "`elements`: for each the users `here`, `visits`, \
+        `dropped` and the `conversion` of a line", body = Value)),
+)]
+pub(in crate::http) async fn counts(
+    State(api): State<Api>,
+    NameAt(name): NameAt,
+) -> Result<Answer<JourneyCounts>, Problem> {
+    Ok(Answer(journeys(&api)?.counts(&name).await?))
+}
+
+/// A definition to be tried.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(in crate::http) struct DryRunSpec {
+    /// Its text; without one the newest version of the journey in `journey`.
+    definition: Option<String>,
+    journey: Option<String>,
+    /// CloudEvents with the user as `subject` and a `time` each.
+    #[serde(default)]
+    events: Vec<Value>,
+    /// Attributes by user.
+    #[serde(default)]
+    users: BTreeMap<String, Map<String, Value>>,
+    /// Until when time passes after the events.
+    until: Option<String>,
+}
+
+/// Tries a definition on recorded events: nothing is stored and nothing is sent
+#[utoipa::path(
+    post, path = "/journeys/dry-run", tag = "journeys", operation_id = "dryRunJourney",
+    request_body = DryRunSpec,
+    responses((status = 200, description = "What has `moved`, the `messages`, and the `users` after \
+        it", body = Value)),
+)]
+pub(in crate::http) async fn dry_run(
+    State(api): State<Api>,
+    Json(spec): Json<DryRunSpec>,
+) -> Result<Answer<Tried>, Problem> {
+    let text = match (spec.definition, spec.journey) {
+        (Some(text), _) => text,
+        (None, Some(name)) => journeys(&api)?.get(&name).await?.text,
+        (None, None) => {
+            let detail = "name a «journey», or give the text of a «definition»";
+            return Err(Problem::new(Code::JourneyInvalid, detail));
+        }
+    };
+    let definition = Definition::read(&text, "definition")
+        .map_err(|problems| Problem::new(Code::JourneyInvalid, problems.to_string()))?;
+    let mut recording = Recording::new(spec.events);
+    (recording.users, recording.until) = (spec.users, spec.until);
+    // It counts in memory and may take long: beside the threads that serve.
+    let tried = tokio::task::spawn_blocking(move || recording.on(&definition)).await;
+    let tried = tried.map_err(|error| Problem::new(Code::JourneyInvalid, error.to_string()))?;
+    Ok(Answer(tried?))
 }
 
 fn of(platform: &str, event: CloudEvent) -> Result<Event, Problem> {

@@ -1,5 +1,6 @@
 //! Events of plans, as they become durable: a stream of server-sent events.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -12,8 +13,9 @@ use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
 use serde::Deserialize;
 use tokio::time::{Instant, Interval};
-use turnwheel_engine::watch::{Cursor, Watch, WatchFilter, Watched};
-use utoipa::IntoParams;
+use turnwheel_engine::watch::{Cursor, Happening, Watch, WatchFilter, Watched};
+use turnwheel_flow::{CloudEvent, FlowError, FlowEvents, Flows};
+use utoipa::{IntoParams, ToSchema};
 
 use crate::api::CutOff;
 use crate::http::body::{plan_id, Query};
@@ -36,8 +38,19 @@ pub(in crate::http) struct LiveQuery {
     /// Only changes of plans, not of their steps.
     #[param(default = false)]
     plans_only: Option<bool>,
+    /// Also what flows emit: `emitted`; with `all` life-cycle events of flows, too. Each is an event
+    /// called `cloudevent`, without an id, before the event that it belongs to.
+    cloudevents: Option<CloudEvents>,
     /// Everything after this place, from the store; then live. `0` is the begin of the store.
     after: Option<String>,
+}
+
+/// Events of flows that a stream has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::http) enum CloudEvents {
+    Emitted,
+    All,
 }
 
 /// Events of plans, as they become durable: server-sent events
@@ -45,7 +58,9 @@ pub(in crate::http) struct LiveQuery {
 /// Each event has its place as id, its kind as name, and a `HappeningInfo` as data. An id alone
 /// gives the place at the begin of the stream, and after a while without events. A reader that is
 /// too slow gets the event `cut_off` and the end of the stream. A reader that reconnects with the
-/// last id as `Last-Event-ID`, as browsers do by themselves, or as `after`, misses nothing.
+/// last id as `Last-Event-ID`, as browsers do by themselves, or as `after`, misses nothing. With
+/// `cloudevents` each event of CloudEvents 1.0 is the data of an event `cloudevent`; a reader that
+/// reconnects may get one again, with the same `id` and `source`.
 #[utoipa::path(
     get, path = "/events", tag = "world", operation_id = "watchEvents",
     params(LiveQuery, ("Last-Event-ID" = Option<String>, Header, description = "As `after`")),
@@ -84,7 +99,18 @@ pub(in crate::http) async fn live(
     if let Some(after) = after {
         filter = filter.after(after);
     }
+    let flows = query.cloudevents.map(|wanted| {
+        let events = Flows::new(api.world())?.events();
+        Ok::<_, FlowError>(if wanted == CloudEvents::All {
+            events.with_life_cycle()
+        } else {
+            events
+        })
+    });
     let live = Live {
+        flows: flows.transpose()?,
+        reading: None,
+        ready: VecDeque::new(),
         watch: api.world().watch(filter),
         stopped: Box::pin(api.stopped()),
         _open: api.figures().stream(),
@@ -97,8 +123,16 @@ pub(in crate::http) async fn live(
     Ok(Sse::new(live).into_response())
 }
 
+/// A happening, with the events of flows that it gives.
+type Reading = Pin<Box<dyn Future<Output = (FlowEvents, Vec<CloudEvent>, Box<Happening>)> + Send>>;
+
 /// One open stream.
 struct Live {
+    /// Reader of events of flows, if they are wanted and it is not at work.
+    flows: Option<FlowEvents>,
+    reading: Option<Reading>,
+    /// Events that are sent next.
+    ready: VecDeque<Event>,
     watch: Watch,
     stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
     api: Api,
@@ -116,6 +150,14 @@ impl Live {
     fn place(&mut self) -> String {
         self.told = self.told.max(self.watch.cursor());
         self.told.to_string()
+    }
+
+    /// The event of a happening, which has its place.
+    fn told(&mut self, happening: Happening) -> Event {
+        self.told = self.told.max(happening.cursor);
+        self.sign.reset();
+        let info = picture::happening(happening);
+        event(&info.what, Some(&info.cursor), &info)
     }
 }
 
@@ -136,6 +178,21 @@ impl Stream for Live {
             let begin = Event::default().retry(LIVE_AGAIN).comment("listening").id(place);
             return Poll::Ready(Some(Ok(begin)));
         }
+        if let Some(event) = self.ready.pop_front() {
+            return Poll::Ready(Some(Ok(event)));
+        }
+        if let Some(reading) = &mut self.reading {
+            let Poll::Ready((flows, events, happening)) = reading.as_mut().poll(cx) else {
+                return Poll::Pending;
+            };
+            self.reading = None;
+            self.flows = Some(flows);
+            let events = events.iter().map(|it| event("cloudevent", None, &it.to_value()));
+            self.ready = events.collect();
+            let last = self.told(*happening);
+            self.ready.push_back(last);
+            return Poll::Ready(self.ready.pop_front().map(Ok));
+        }
         match Pin::new(&mut self.watch).poll_next(cx) {
             Poll::Pending if self.sign.poll_tick(cx).is_ready() => {
                 let place = self.place();
@@ -143,12 +200,16 @@ impl Stream for Live {
             }
             Poll::Pending => Poll::Pending,
             Poll::Ready(None) => Poll::Ready(None),
-            Poll::Ready(Some(Ok(Watched::Happened(happening)))) => {
-                self.told = self.told.max(happening.cursor);
-                self.sign.reset();
-                let info = picture::happening(*happening);
-                Poll::Ready(Some(Ok(event(&info.what, Some(&info.cursor), &info))))
-            }
+            Poll::Ready(Some(Ok(Watched::Happened(happening)))) => match self.flows.take() {
+                Some(mut flows) => {
+                    self.reading = Some(Box::pin(async move {
+                        let events = flows.of(&happening).await;
+                        (flows, events, happening)
+                    }));
+                    self.poll_next(cx)
+                }
+                None => Poll::Ready(Some(Ok(self.told(*happening)))),
+            },
             Poll::Ready(Some(Ok(Watched::Missed { entries, after, .. }))) => {
                 self.is_over = true;
                 self.api.figures().cut_off();

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::Json as Answer;
-use turnwheel_engine::{ActionId, PlanHandle, StepId, Time};
+use turnwheel_engine::PlanHandle;
 
 use crate::api::{Order, OrderDone};
 use crate::http::body::{Json, PlanAt, Who};
@@ -10,6 +10,7 @@ use crate::http::code::Code;
 use crate::http::problem::Problem;
 use crate::http::state::Api;
 use crate::http::trace;
+use crate::shape;
 
 /// Gives an order to a plan; the answer comes when it is durable
 ///
@@ -40,29 +41,7 @@ pub(in crate::http) async fn give(
     order: &Order,
     by: &str,
 ) -> Result<(), Problem> {
-    let asked = match order {
-        Order::Cancel { force: false } => plan.cancel(by),
-        Order::Cancel { force: true } | Order::CancelNow {} => plan.cancel_now(by),
-        Order::SkipFailed {} => plan.skip_failed(by),
-        Order::RetryFailed {} => plan.retry_failed(by),
-        Order::Label { name, value } => plan.label(name, value, by),
-        Order::RemoveLabel { name } => plan.remove_label(name, by),
-        Order::Halt {} => plan.halt(by),
-        Order::Pause {} => plan.pause(by),
-        Order::Resume {} => plan.resume(by),
-        Order::Fail {} => plan.fail(by),
-        Order::Revert {} => plan.revert(by),
-        Order::Skip { step } => plan.skip(StepId(*step), by),
-        Order::Retry { step } => plan.restart_from(StepId(*step), by),
-        Order::EditInput { action, input } => plan.edit_input(ActionId(*action), input, by),
-        Order::Freeze {} => plan.freeze(by),
-        Order::DelayUntil { start_at } => {
-            let time = start_at.as_deref().map(str::parse::<Time>).transpose();
-            let time = time.map_err(|error| {
-                Problem::new(Code::BodyInvalid, format!("the body: start_at: {error}"))
-            })?;
-            plan.delay_until(time, by)
-        }
-    };
+    let asked = shape::give(plan, order, by)
+        .map_err(|error| Problem::new(Code::BodyInvalid, format!("the body: start_at: {error}")))?;
     Ok(asked.await??)
 }

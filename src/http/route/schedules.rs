@@ -7,8 +7,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::Json as Answer;
 use serde::Deserialize;
-use turnwheel_engine::schedule::{CatchUp, Overlap, Schedule};
-use turnwheel_engine::{Payload, Time};
+use turnwheel_engine::schedule::{CatchUp, Overlap, Schedule, ScheduleView};
+use turnwheel_engine::{Payload, ScheduleError, Time};
 use utoipa::IntoParams;
 
 use super::plans::{page, scoped};
@@ -20,6 +20,7 @@ use crate::api::{
 use crate::http::body::{Json, Key, NameAt, Query, Who};
 use crate::http::code::Code;
 use crate::http::cursor::{self, List};
+use crate::http::etag::{self, Precondition};
 use crate::http::limits::PAGE_MAX;
 use crate::http::problem::Problem;
 use crate::http::show;
@@ -76,41 +77,77 @@ pub(in crate::http) async fn list(
 pub(in crate::http) async fn get(
     State(api): State<Api>,
     NameAt(name): NameAt,
-) -> Result<Answer<ScheduleInfo>, Problem> {
+) -> Result<Response, Problem> {
     let asked = api.world().schedules().get(&name);
-    Ok(Answer(show::schedule(asked.await??)))
+    Ok(shown(asked.await??))
+}
+
+/// A schedule with its entity tag.
+fn shown(view: ScheduleView) -> Response {
+    let info = show::schedule(view);
+    etag::tagged(&tag(&info), info)
+}
+
+/// The tag of what people edit: what launches change is no part of it.
+fn tag(info: &ScheduleInfo) -> String {
+    etag::of(&(&info.spec, &info.paused))
+}
+
+/// Refuses an edit of another state than the current one.
+async fn meets(api: &Api, wanted: &Precondition, name: &str) -> Result<(), Problem> {
+    if !wanted.is_given() {
+        return Ok(());
+    }
+    let current = match api.world().schedules().get(name).await? {
+        Ok(view) => Some(tag(&show::schedule(view))),
+        Err(ScheduleError::Unknown(_)) => None,
+        Err(error) => return Err(error.into()),
+    };
+    wanted.check(&format!("the schedule «{name}»"), current.as_deref())
 }
 
 /// Makes a schedule, or changes the one with this name
 #[utoipa::path(
     put, path = "/schedules/{name}", tag = "schedules", operation_id = "putSchedule",
     request_body = ScheduleSpec,
-    params(("name" = String, Path, description = "The name of the schedule")),
+    params(
+        ("name" = String, Path, description = "The name of the schedule"),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the state that is edited"),
+    ),
     responses((status = 200, description = "The schedule as it is now", body = ScheduleInfo)),
 )]
 pub(in crate::http) async fn put(
     State(api): State<Api>,
     Who(who): Who,
     NameAt(name): NameAt,
+    wanted: Precondition,
     Json(spec): Json<ScheduleSpec>,
-) -> Result<Answer<ScheduleInfo>, Problem> {
+) -> Result<Response, Problem> {
+    let _alone = api.edits().await;
+    meets(&api, &wanted, &name).await?;
     let schedule = schedule(&name, &spec)?;
     let put = api.world().schedules().put(schedule).await?;
     note(&who, "put", &name, &put);
-    Ok(Answer(show::schedule(put?)))
+    Ok(shown(put?))
 }
 
 /// Removes a schedule; its plans that are under way go on
 #[utoipa::path(
     delete, path = "/schedules/{name}", tag = "schedules", operation_id = "removeSchedule",
-    params(("name" = String, Path, description = "The name of the schedule")),
+    params(
+        ("name" = String, Path, description = "The name of the schedule"),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the state that is edited"),
+    ),
     responses((status = 204, description = "It is removed")),
 )]
 pub(in crate::http) async fn remove(
     State(api): State<Api>,
     Who(who): Who,
     NameAt(name): NameAt,
+    wanted: Precondition,
 ) -> Result<StatusCode, Problem> {
+    let _alone = api.edits().await;
+    meets(&api, &wanted, &name).await?;
     let removed = api.world().schedules().remove(&name).await?;
     note(&who, "remove", &name, &removed);
     removed?;
@@ -121,34 +158,46 @@ pub(in crate::http) async fn remove(
 #[utoipa::path(
     post, path = "/schedules/{name}/pause", tag = "schedules", operation_id = "pauseSchedule",
     request_body = SchedulePause,
-    params(("name" = String, Path, description = "The name of the schedule")),
+    params(
+        ("name" = String, Path, description = "The name of the schedule"),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the state that is edited"),
+    ),
     responses((status = 200, description = "The schedule as it is now", body = ScheduleInfo)),
 )]
 pub(in crate::http) async fn pause(
     State(api): State<Api>,
     Who(who): Who,
     NameAt(name): NameAt,
+    wanted: Precondition,
     Json(pause): Json<SchedulePause>,
-) -> Result<Answer<ScheduleInfo>, Problem> {
+) -> Result<Response, Problem> {
+    let _alone = api.edits().await;
+    meets(&api, &wanted, &name).await?;
     let paused = api.world().schedules().pause(&name, &who.name, &pause.why).await?;
     note(&who, "pause", &name, &paused);
-    Ok(Answer(show::schedule(paused?)))
+    Ok(shown(paused?))
 }
 
 /// Launches again; times that have passed during the pause are not made up for
 #[utoipa::path(
     post, path = "/schedules/{name}/unpause", tag = "schedules", operation_id = "unpauseSchedule",
-    params(("name" = String, Path, description = "The name of the schedule")),
+    params(
+        ("name" = String, Path, description = "The name of the schedule"),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the state that is edited"),
+    ),
     responses((status = 200, description = "The schedule as it is now", body = ScheduleInfo)),
 )]
 pub(in crate::http) async fn unpause(
     State(api): State<Api>,
     Who(who): Who,
     NameAt(name): NameAt,
-) -> Result<Answer<ScheduleInfo>, Problem> {
+    wanted: Precondition,
+) -> Result<Response, Problem> {
+    let _alone = api.edits().await;
+    meets(&api, &wanted, &name).await?;
     let unpaused = api.world().schedules().unpause(&name).await?;
     note(&who, "unpause", &name, &unpaused);
-    Ok(Answer(show::schedule(unpaused?)))
+    Ok(shown(unpaused?))
 }
 
 /// Launches now, regardless of the overlap policy

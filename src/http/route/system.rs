@@ -8,6 +8,7 @@ use axum::Json as Answer;
 use crate::api::Health;
 use crate::http::code::Code;
 use crate::http::figures::Seen;
+use crate::http::limits::{JOB_FIGURES_MAX, SCHEDULE_FIGURES_MAX};
 use crate::http::problem::Problem;
 use crate::http::show;
 use crate::http::state::Api;
@@ -54,13 +55,22 @@ pub(in crate::http) async fn live() -> StatusCode {
         content_type = "application/openmetrics-text")),
 )]
 pub(in crate::http) async fn metrics(State(api): State<Api>) -> Result<Response, Problem> {
+    api.figures().flows().begin(api.world(), api.stopped()).await;
     let seen = async {
         let (stats, counts) = (api.world().stats().await?, api.world().counts().await?);
         let jobs = match &api.options().jobs {
-            Some(jobs) => jobs.list().await??,
+            // Another node may serve them, which may be away.
+            Some(jobs) => match jobs.page("", JOB_FIGURES_MAX).await? {
+                Ok(views) => views,
+                Err(error) => {
+                    tracing::warn!(%error, "figures of jobs are left out");
+                    Vec::new()
+                }
+            },
             None => Vec::new(),
         };
-        Ok::<Seen, Problem>(Seen { stats, counts, jobs })
+        let schedules = api.world().schedules().list("", SCHEDULE_FIGURES_MAX).await??;
+        Ok::<Seen, Problem>(Seen { stats, counts, jobs, schedules })
     };
     // Without them the other figures are still useful: especially when the store fails.
     let seen = seen.await.inspect_err(|problem| {

@@ -9,8 +9,9 @@ use std::time::Duration;
 use serde_json::Value;
 use turnwheel_flow::{IoError, IoErrorKind, ProcessResult};
 
+use crate::io::command::installed;
 use crate::io::options::IoOptions;
-use crate::io::process::{installed, supervise, Limits};
+use crate::io::process::{supervise, Limits};
 
 /// Command lines to look for; the first one found is used.
 const KNOWN: [&str; 2] = ["docker", "podman"];

@@ -4,21 +4,17 @@
 //! JSON, a line for each message, over its standard streams; `docs/jobs.md` has the messages.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{kill_process_group, Pid, Signal};
+use rustix::process::Signal;
 use serde_json::{json, Value};
 use turnwheel_jobs::{Call, Done, Executor, Settings, Verdict, Work};
 
-use crate::io::guard::Guard;
+use crate::io::talk::Talk;
 use crate::io::HostIo;
 
 /// Version of the messages.
@@ -32,9 +28,6 @@ const HELLO: Duration = Duration::from_secs(5);
 
 /// Bytes of a message.
 const LINE_BYTES_MAX: u64 = 1_024 * 1_024;
-
-/// Messages that were read and not looked at: a plugin that floods waits.
-const LINES_WAITING: usize = 16;
 
 /// Interval of looks at the end of the attempt.
 const LOOK: Duration = Duration::from_millis(20);
@@ -82,113 +75,19 @@ pub(super) fn of_folder(folder: &Path) -> Vec<(String, PathBuf)> {
     found
 }
 
-/// A plugin that runs, and what it says. It is killed with its group when this is dropped.
-struct Talk {
-    child: Child,
-    group: Option<Pid>,
-    says: SyncSender<String>,
-    lines: Receiver<Result<String, String>>,
-    errors: Receiver<String>,
-    _guard: Guard,
-}
-
-impl Drop for Talk {
-    fn drop(&mut self) {
-        self.signal(Signal::KILL);
-        let _ended = self.child.wait();
-    }
-}
-
-/// Reads lines of bounded length; at last why there are no more.
-fn read_lines(stream: impl Read, to: &SyncSender<Result<String, String>>) {
-    let mut reader = BufReader::new(stream);
-    loop {
-        let mut bytes = Vec::new();
-        let read = reader.by_ref().take(LINE_BYTES_MAX + 1).read_until(b'\n', &mut bytes);
-        let line = match read {
-            Ok(0) | Err(_) => return,
-            Ok(_) if bytes.len() as u64 > LINE_BYTES_MAX => {
-                Err(format!("wrote a message of more than {LINE_BYTES_MAX} bytes"))
-            }
-            Ok(_) => Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned()),
-        };
-        let is_last = line.is_err();
-        if to.send(line).is_err() || is_last {
-            return;
-        }
-    }
-}
-
-/// The last line that a plugin writes to standard error, when it has ended.
-fn last_line(stream: impl Read, to: &SyncSender<String>) {
-    let (mut reader, mut last, mut buffer) = (stream, Vec::new(), [0; 4_096]);
-    while let Ok(count @ 1..) = reader.read(&mut buffer) {
-        last.extend_from_slice(&buffer[..count]);
-        last.drain(..last.len().saturating_sub(buffer.len()));
-    }
-    let text = String::from_utf8_lossy(&last);
-    let line = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-    let _gone = to.send(line.to_owned());
-}
-
 impl Talk {
-    fn begin(mut command: Command) -> std::io::Result<Self> {
-        let guard = Guard::begin()?;
-        let group = guard.group();
-        command.process_group(group.map_or(0, |group| group.as_raw_pid()));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn()?;
-        let (says, to_say) = sync_channel::<String>(LINES_WAITING);
-        let (line, lines) = sync_channel(LINES_WAITING);
-        let (error, errors) = sync_channel(1);
-        if let Some(mut stdin) = child.stdin.take() {
-            // It blocks while the plugin reads nothing, and ends with it.
-            thread::Builder::new().name("plugin-in".to_owned()).spawn(move || {
-                for line in to_say {
-                    if stdin.write_all(line.as_bytes()).is_err() {
-                        return;
-                    }
-                }
-            })?;
-        }
-        if let Some(stdout) = child.stdout.take() {
-            let read = move || read_lines(stdout, &line);
-            thread::Builder::new().name("plugin-out".to_owned()).spawn(read)?;
-        }
-        if let Some(stderr) = child.stderr.take() {
-            let read = move || last_line(stderr, &error);
-            thread::Builder::new().name("plugin-err".to_owned()).spawn(read)?;
-        }
-        Ok(Self { child, group, says, lines, errors, _guard: guard })
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Some(group) = self.group {
-            let _gone = kill_process_group(group, signal);
-        }
-    }
-
-    /// Says something, unless the plugin reads nothing.
-    fn say(&self, message: &Value) {
-        let _full = self.says.try_send(format!("{message}\n"));
+    fn tell(&self, message: &Value) {
+        self.say(&message.to_string());
     }
 
     /// The next message; nothing if there was none in this time.
     fn hear(&self, within: Duration) -> Result<Option<Value>, String> {
-        match self.lines.recv_timeout(within) {
-            Ok(Ok(line)) => match serde_json::from_str::<Value>(&line) {
-                Ok(message) if message["type"].is_string() => Ok(Some(message)),
-                _ => {
-                    let shown: String = line.chars().take(80).collect();
-                    Err(format!("wrote what is no message: «{shown}»"))
-                }
-            },
-            Ok(Err(problem)) => Err(problem),
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => {
-                let last = self.errors.recv_timeout(HELLO).unwrap_or_default();
-                let why = if last.is_empty() { String::new() } else { format!(": {last}") };
-                Err(format!("ended without an answer{why}"))
+        let Some(line) = self.line(within)? else { return Ok(None) };
+        match serde_json::from_str::<Value>(&line) {
+            Ok(message) if message["type"].is_string() => Ok(Some(message)),
+            _ => {
+                let shown: String = line.chars().take(80).collect();
+                Err(format!("wrote what is no message: «{shown}»"))
             }
         }
     }
@@ -196,7 +95,7 @@ impl Talk {
     /// Exchanges hellos. Returns the version that the plugin gives.
     fn hello(&self) -> Result<String, String> {
         let version = env!("CARGO_PKG_VERSION");
-        self.say(&json!({"type": "hello", "protocol": PROTOCOL, "turnwheel": version}));
+        self.tell(&json!({"type": "hello", "protocol": PROTOCOL, "turnwheel": version}));
         let hello = self.hear(HELLO)?.ok_or(format!("said no hello within {HELLO:?}"))?;
         match (hello["type"].as_str(), &hello["protocol"]) {
             (Some("hello"), protocol) if protocol.as_u64() == Some(PROTOCOL) => {
@@ -249,7 +148,8 @@ impl Plugin {
                 command.env(name, value);
             }
         }
-        Talk::begin(command).map_err(|error| self.told(&format!("could not be started: {error}")))
+        Talk::begin(command, LINE_BYTES_MAX)
+            .map_err(|error| self.told(&format!("could not be started: {error}")))
     }
 
     fn told(&self, problem: &str) -> String {
@@ -262,7 +162,7 @@ impl Plugin {
         let outcome = self.begin().and_then(|talk| {
             let told = |problem: String| self.told(&problem);
             talk.hello().map_err(told)?;
-            talk.say(&json!({
+            talk.tell(&json!({
                 "type": "execute", "job": work.job, "launch": work.launch,
                 "planned": work.planned.to_string(), "attempt": work.attempt,
                 "node": work.node, "key": work.key, "config": work.config,
@@ -315,7 +215,7 @@ impl Plugin {
             };
             match (&ends, why) {
                 (None, Some(why)) => {
-                    talk.say(&json!({"type": "cancel"}));
+                    talk.tell(&json!({"type": "cancel"}));
                     talk.signal(Signal::TERM);
                     ends = Some((now + self.io.inner.options.command_grace, self.told(&why)));
                 }
@@ -335,11 +235,15 @@ impl Executor for Plugin {
         Verdict::Done(self.io.counted(|| self.run(work, call)))
     }
 
+    fn looks_outside(&self) -> bool {
+        true
+    }
+
     fn health(&self) -> Result<String, String> {
         let talk = self.begin()?;
         let told = |problem: String| self.told(&problem);
         let version = talk.hello().map_err(told)?;
-        talk.say(&json!({"type": "health"}));
+        talk.tell(&json!({"type": "health"}));
         let answer = talk.hear(HELLO).map_err(told)?;
         let silent = || self.told(&format!("said nothing about its health within {HELLO:?}"));
         let answer = answer.ok_or_else(silent)?;

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use turnwheel_jobs::{Call, Done, Executor, Settings, Span, Verdict, Work};
 
-use crate::io::process::{supervise_long, Limits, Watch, SHELL};
+use crate::io::command::SHELL;
+use crate::io::process::{supervise_long, Limits, Watch};
 use crate::io::HostIo;
 
 /// Settings that the executor knows.

@@ -1,0 +1,134 @@
+//! Entity tags: an edit that names one fails if somebody else was faster (RFC 9110, section 13).
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{header, HeaderName};
+use axum::response::{IntoResponse, Response};
+use axum::Json as Answer;
+use serde::Serialize;
+
+use super::code::Code;
+use super::problem::Problem;
+
+/// The tag of something with this definition.
+pub(super) fn of(definition: &impl Serialize) -> String {
+    let mut hasher = DefaultHasher::new();
+    // Definitions are written as JSON in every answer: they can be.
+    serde_json::to_string(definition).unwrap_or_default().hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+/// An answer with its entity tag.
+pub(super) fn tagged(tag: &str, body: impl Serialize) -> Response {
+    ([(header::ETAG, format!("\"{tag}\""))], Answer(body)).into_response()
+}
+
+/// Condition of a request on the state that it changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Precondition {
+    /// The tags of `If-Match`.
+    matches: Option<Vec<String>>,
+    /// `If-None-Match: *`: nothing may be there yet.
+    is_new: bool,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Precondition {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let text = |name: &HeaderName| match parts.headers.get(name) {
+            Some(value) => value.to_str().map(Some).map_err(|_| wrong(name, "has to be ASCII")),
+            None => Ok(None),
+        };
+        let matches = text(&header::IF_MATCH)?.map(tags).transpose()?;
+        let is_new = match text(&header::IF_NONE_MATCH)?.map(str::trim) {
+            Some("*") => true,
+            Some(_) => return Err(wrong(&header::IF_NONE_MATCH, "only * is understood")),
+            None => false,
+        };
+        Ok(Self { matches, is_new })
+    }
+}
+
+impl Precondition {
+    /// Whether the request is for any state, but for one that is there: `If-Match: *`.
+    pub(super) fn is_any(&self) -> bool {
+        self.matches.iter().flatten().any(|tag| tag == "*")
+    }
+
+    /// The only tag that is wanted, as a number: for things with revisions.
+    pub(super) fn revision(&self) -> Result<Option<u64>, Problem> {
+        match (&self.matches, self.is_new) {
+            (_, true) => Ok(Some(0)),
+            (Some(_), _) if self.is_any() => Ok(None),
+            (Some(tags), _) => match &tags[..] {
+                [tag] => tag
+                    .parse()
+                    .map(Some)
+                    .map_err(|_| wrong(&header::IF_MATCH, "give the ETag of GET, such as \"3\"")),
+                _ => Err(wrong(&header::IF_MATCH, "give one tag")),
+            },
+            (None, false) => Ok(None),
+        }
+    }
+
+    /// Refuses the request if it is for another state than the current one; `None` if nothing is
+    /// there.
+    pub(super) fn check(&self, what: &str, current: Option<&str>) -> Result<(), Problem> {
+        let refused = |detail: String| Err(Problem::new(Code::PreconditionFailed, detail));
+        match (current, &self.matches) {
+            (Some(_), _) if self.is_new => {
+                refused(format!("{what} exists, and the request is for a new one"))
+            }
+            (None, Some(_)) => {
+                refused(format!("{what} does not exist, and the request names a state of it"))
+            }
+            (Some(current), Some(tags)) if !tags.iter().any(|tag| tag == "*" || tag == current) => {
+                refused(format!(
+                    "{what} was changed since it was read: read it again, its ETag is \"{current}\" \
+                     now"
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the current state matters.
+    pub(super) fn is_given(&self) -> bool {
+        self.is_new || self.matches.is_some()
+    }
+}
+
+/// The tags of a list; a weak tag is that of the same state.
+fn tags(text: &str) -> Result<Vec<String>, Problem> {
+    let tag = |text: &str| {
+        let text = text.trim();
+        let quoted = text.trim_start_matches("W/").strip_prefix('"');
+        match quoted.and_then(|text| text.strip_suffix('"')) {
+            Some(tag) => Ok(tag.to_owned()),
+            None if text == "*" => Ok(text.to_owned()),
+            None => Err(wrong(&header::IF_MATCH, "a tag stands in quotes, as in the ETag of GET")),
+        }
+    };
+    text.split(',').map(tag).collect()
+}
+
+fn wrong(name: &HeaderName, what: &str) -> Problem {
+    Problem::new(Code::QueryInvalid, format!("the header {name}: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_tags_is_read() {
+        assert_eq!(tags("\"a\", W/\"b\"").ok(), Some(vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(tags("*").ok(), Some(vec!["*".to_owned()]));
+        for bad in ["", "a", "\"a", "\"a\",", "\""] {
+            assert!(tags(bad).is_err(), "{bad}");
+        }
+    }
+}
