@@ -1,5 +1,6 @@
 //! `turnwheel again`, and `turnwheel retry` of flows that have failed: a new plan in place of another.
 
+use clap_complete::engine::ArgValueCompleter;
 use serde_json::{json, Map, Value};
 use turnwheel::api::Rerun;
 use turnwheel::engine::{
@@ -8,6 +9,7 @@ use turnwheel::engine::{
 use turnwheel::flow::{in_place_of, Flow, FlowError, FlowPlan, FlowStart, Flows, AGAIN_OF};
 use turnwheel::runtime::completion::block_on;
 
+use super::complete;
 use super::event::read_json;
 use super::exit::{Exit, FAILED, NOT_FOUND};
 use super::find::PlanRef;
@@ -33,6 +35,7 @@ or version; 4 another process has the store and does not serve it; 130 interrupt
 #[derive(Debug, clap::Args)]
 pub(crate) struct Again {
     /// The plan: an id, the last letters of one, or «last».
+    #[arg(add = ArgValueCompleter::new(complete::plans))]
     plan: PlanRef,
 
     #[command(flatten)]
@@ -175,10 +178,8 @@ pub(super) fn retry_many(
     changed: &Changed,
     is_json: bool,
 ) -> Result<(), Exit> {
-    let Some(server) = Place::of(settings).served_by(settings)? else {
-        return Err(Exit::failed("several flows are retried by a server, and none has the store")
-            .advice("start one (turnwheel serve), or name a single plan"));
-    };
+    let without = "several flows are retried by a server, and none has the store";
+    let server = Place::of(settings).server_of(settings, without)?;
     let body = serde_json::to_string(&changed.rerun()?).map_err(Exit::failed)?;
     let (mut begun, mut problems) = (Map::new(), Vec::new());
     for (plan, name) in plans {

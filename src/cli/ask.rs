@@ -1,12 +1,15 @@
 //! `turnwheel health`, `label`, `letter`: verbs that a server answers.
 
+use clap_complete::engine::ArgValueCompleter;
 use serde_json::json;
 use turnwheel::api::{Order, Redeliver};
 use turnwheel::client::Client;
 
+use super::complete;
 use super::exit::{Exit, FAILED};
 use super::find::PlanRef;
-use super::paint::{one_line, print, print_json, table, tell, Paint};
+use super::format::{Listing, Output, Watch};
+use super::paint::{one_line, print, Paint};
 use super::place::Place;
 use super::remote::Remote;
 use super::settings::Settings;
@@ -26,18 +29,21 @@ Examples:
 Exit codes: 0 done, and of health: it works; 1 it failed; 2 wrong usage; 3 there is no such store, plan
 or letter.";
 
+/// Message when there is no server to ask.
+const NO_SERVER: &str = "no server has the store";
+
 /// Ask whether a server works.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Health {
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// Give a plan labels, or take some from it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Label {
     /// The plan.
+    #[arg(add = ArgValueCompleter::new(complete::plans))]
     plan: PlanRef,
 
     /// Labels that it gets, or other values of them.
@@ -59,14 +65,8 @@ pub(crate) struct Letter {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// List the events that no step has taken, the oldest first.
-    #[command(after_help = AFTER_HELP)]
-    List {
-        /// Print one JSON object.
-        #[arg(long)]
-        json: bool,
-    },
+    List(Output),
     /// Deliver one again, to its step or to another one of the plan.
-    #[command(after_help = AFTER_HELP)]
     Redeliver {
         /// Number of the letter.
         number: u64,
@@ -76,38 +76,33 @@ enum What {
     },
 }
 
-fn server(settings: &Settings) -> Result<Remote, Exit> {
-    Place::of(settings).served_by(settings)?.ok_or_else(|| {
-        Exit::failed("no server has the store")
-            .advice("start one (turnwheel serve), or name one with --server URL")
-    })
+pub(crate) fn health(settings: &Settings, arguments: &Health) -> Result<(), Exit> {
+    let server = Place::of(settings).server_of(settings, NO_SERVER)?;
+    arguments.output.repeat(|| show(settings, &arguments.output, &server))
 }
 
-pub(crate) fn health(settings: &Settings, arguments: &Health) -> Result<(), Exit> {
-    let server = server(settings)?;
+fn show(settings: &Settings, output: &Output, server: &Remote) -> Result<Watch, Exit> {
     let health = server.ask(Client::health)?;
     let works = health.is_healthy && health.is_taking_work;
-    if arguments.json {
-        print_json(&json!(health))?;
-    } else {
-        let paint = Paint::stdout(settings.colour());
-        let state = if works { paint.good("works") } else { paint.bad("does not work") };
-        let problem = health.problem.as_deref().map(|problem| format!(": {}", one_line(problem)));
-        let (address, version) = (server.address(), &health.version);
-        print(&format!("{address} {state}{}, version {version}\n", problem.unwrap_or_default()))?;
-    }
+    let paint = Paint::stdout(settings.colour());
+    let state = if works { paint.good("works") } else { paint.bad("does not work") };
+    let problem = health.problem.as_deref().map(|problem| format!(": {}", one_line(problem)));
+    let (address, version) = (server.address(), &health.version);
+    output.one(address, &json!(health), || {
+        format!("{address} {state}{}, version {version}\n", problem.unwrap_or_default())
+    })?;
     if works {
-        return Ok(());
+        return Ok(Watch::GoOn);
     }
     Err(Exit::new(FAILED, ""))
 }
 
 pub(crate) fn label(settings: &Settings, arguments: &Label) -> Result<(), Exit> {
     let plan = arguments.plan.find(&mut Source::of(settings)?)?.to_string();
-    let server = server(settings)?;
-    let given = arguments.labels.iter().map(|label| {
-        let (name, value) = label.split_once('=').unwrap_or((label, ""));
-        Order::Label { name: name.to_owned(), value: value.to_owned() }
+    let server = Place::of(settings).server_of(settings, NO_SERVER)?;
+    let given = arguments.labels.iter().map(|text| {
+        let (name, value) = super::run::label(text);
+        Order::Label { name, value }
     });
     let removed = arguments.remove.iter().map(|name| Order::RemoveLabel { name: name.clone() });
     for order in given.chain(removed) {
@@ -117,32 +112,28 @@ pub(crate) fn label(settings: &Settings, arguments: &Label) -> Result<(), Exit> 
 }
 
 pub(crate) fn letter(settings: &Settings, arguments: &Letter) -> Result<(), Exit> {
-    let server = server(settings)?;
+    let server = Place::of(settings).server_of(settings, NO_SERVER)?;
     match &arguments.what {
         What::Redeliver { number, step } => {
             server.ask(|client| client.redeliver(*number, &Redeliver { step: *step }))?;
             print(&format!("letter {number} is delivered\n"))
         }
-        What::List { json } => {
+        What::List(output) => output.repeat(|| {
             let page = server.ask(Client::dead_letters)?;
-            if *json {
-                return print_json(&json!(page));
-            }
-            if page.letters.is_empty() {
-                tell!("there are no dead letters");
-                return Ok(());
-            }
-            let rows: Vec<Vec<String>> = page
-                .letters
-                .iter()
-                .map(|letter| {
-                    let (number, step) = (letter.number.to_string(), letter.step.to_string());
-                    let at = span::shown(&letter.at);
-                    vec![number, at, letter.plan.clone(), step, one_line(&letter.reason)]
-                })
-                .collect();
-            let headings = ["letter", "at", "plan", "step", "why"];
-            print(&table(Paint::stdout(settings.colour()), &headings, &rows))
-        }
+            let row = |letter: &turnwheel::api::DeadLetterInfo| {
+                let (number, step) = (letter.number.to_string(), letter.step.to_string());
+                let at = span::shown(&letter.at);
+                vec![number, at, letter.plan.clone(), step, one_line(&letter.reason)]
+            };
+            let listing = Listing {
+                value: json!(page),
+                headings: &["letter", "at", "plan", "step", "why"],
+                wide: 0,
+                rows: page.letters.iter().map(row).collect(),
+                nothing: "there are no dead letters",
+            };
+            output.list(settings.colour(), listing)?;
+            Ok(Watch::GoOn)
+        }),
     }
 }

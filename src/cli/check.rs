@@ -83,7 +83,11 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     if !arguments.for_another_host {
         let io = host_io(settings);
         right.retain(|(file, flow): &(PathBuf, Flow)| {
-            let unmet = flow.unmet(&io, &file.display().to_string());
+            let path = file.display().to_string();
+            let unmet = match flow.resolved(&io, &path) {
+                Ok(whole) => whole.unmet(&io, &path),
+                Err(problems) => Some(problems),
+            };
             let is_met = unmet.is_none();
             wrong.extend(unmet.map(|mut unmet| {
                 for problem in &mut unmet.all {

@@ -1,12 +1,17 @@
 //! `turnwheel completions`: scripts that complete the command line in shells.
 
-use clap::CommandFactory;
-use clap_complete::Shell;
+use clap_complete::env::Shells;
 
 use super::exit::Exit;
 use super::paint::print;
 
+/// Variable by which the scripts ask this command for candidates.
+pub(super) const VARIABLE: &str = "TURNWHEEL_COMPLETE";
+
 const AFTER_HELP: &str = "\
+The script asks this command for candidates: verbs, flags, and names of plans, flows, schedules, jobs and
+journeys, of the store or of the server that has it.
+
 Examples:
   turnwheel completions bash > /etc/bash_completion.d/turnwheel
   turnwheel completions zsh > ~/.zfunc/_turnwheel
@@ -22,13 +27,14 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Exit> {
-    let shell = match arguments.shell.as_str() {
-        "zsh" => Shell::Zsh,
-        "fish" => Shell::Fish,
-        _ => Shell::Bash,
-    };
+    let shell = &arguments.shell;
+    let no_script = || Exit::failed(format!("there is no script for {shell}"));
+    let shells = Shells::builtins();
+    let completer = shells.completer(shell).ok_or_else(no_script)?;
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut super::Command::command(), "turnwheel", &mut script);
+    let name = "turnwheel";
+    let written = completer.write_registration(VARIABLE, name, name, name, &mut script);
+    written.map_err(|error| Exit::failed(format!("the script: {error}")))?;
     let script = String::from_utf8(script)
         .map_err(|error| Exit::failed(format!("the script is no text: {error}")))?;
     print(&script)

@@ -1,9 +1,10 @@
 //! `turnwheel context`: servers with names.
 
-use serde_json::json;
+use serde_json::{json, Value};
 
 use super::exit::Exit;
-use super::paint::{print, print_json, table, tell, Paint};
+use super::format::{Listing, Output};
+use super::paint::{print, tell};
 use super::settings::context::{Context, Contexts};
 use super::settings::Flags;
 
@@ -32,7 +33,6 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// Make a context of --server and --token, or change the one with its name.
-    #[command(after_help = AFTER_HELP)]
     Add {
         /// Name of the context.
         name: String,
@@ -41,20 +41,13 @@ enum What {
         certificates: Option<String>,
     },
     /// Use a context from now on; without a name, use the store again.
-    #[command(after_help = AFTER_HELP)]
     Use {
         /// Name of the context.
         name: Option<String>,
     },
     /// List all contexts, by name.
-    #[command(after_help = AFTER_HELP)]
-    List {
-        /// Print one JSON object.
-        #[arg(long)]
-        json: bool,
-    },
+    List(Output),
     /// Remove a context.
-    #[command(after_help = AFTER_HELP)]
     Rm {
         /// Name of the context.
         name: String,
@@ -64,7 +57,7 @@ enum What {
 pub(crate) fn run(flags: &Flags, arguments: &Arguments) -> Result<(), Exit> {
     let mut contexts = Contexts::load()?;
     match &arguments.what {
-        What::List { json } => return list(flags, &contexts, *json),
+        What::List(output) => return list(flags, &contexts, output),
         What::Add { name, certificates } => {
             let server = flags.server.clone().ok_or_else(|| {
                 Exit::usage("a context needs the address of its server")
@@ -96,28 +89,26 @@ pub(crate) fn run(flags: &Flags, arguments: &Arguments) -> Result<(), Exit> {
     Ok(())
 }
 
-fn list(flags: &Flags, contexts: &Contexts, is_json: bool) -> Result<(), Exit> {
+fn list(flags: &Flags, contexts: &Contexts, output: &Output) -> Result<(), Exit> {
     let is_current = |name: &str| contexts.current.as_deref() == Some(name);
-    let all = contexts.contexts.iter();
-    if is_json {
-        let all = all.map(|(name, context)| {
-            json!({
-                "name": name, "server": context.server, "has_token": context.token.is_some(),
-                "is_current": is_current(name),
-            })
-        });
-        return print_json(&json!({ "contexts": all.collect::<Vec<_>>() }));
-    }
-    if contexts.contexts.is_empty() {
-        tell!("there are no contexts");
-        return Ok(());
-    }
-    let colour = flags.colour.as_deref().and_then(super::paint::Colour::from_name);
-    let rows: Vec<Vec<String>> = all
-        .map(|(name, context)| {
-            let mark = if is_current(name) { "*" } else { "" };
-            vec![mark.to_owned(), name.clone(), context.server.clone()]
+    let value = |(name, context): (&String, &Context)| {
+        json!({
+            "name": name, "server": context.server, "has_token": context.token.is_some(),
+            "is_current": is_current(name),
         })
-        .collect();
-    print(&table(Paint::stdout(colour.unwrap_or_default()), &["", "context", "server"], &rows))
+    };
+    let row = |(name, context): (&String, &Context)| {
+        let mark = if is_current(name) { "in use" } else { "" };
+        vec![name.clone(), context.server.clone(), mark.to_owned()]
+    };
+    let all: Vec<Value> = contexts.contexts.iter().map(value).collect();
+    let listing = Listing {
+        value: json!({ "contexts": all }),
+        headings: &["context", "server", ""],
+        wide: 0,
+        rows: contexts.contexts.iter().map(row).collect(),
+        nothing: "there are no contexts",
+    };
+    let colour = flags.colour.as_deref().and_then(super::paint::Colour::from_name);
+    output.list(colour.unwrap_or_default(), listing)
 }

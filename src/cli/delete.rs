@@ -44,6 +44,7 @@ pub(crate) fn delete(settings: &Settings, arguments: &Delete) -> Result<(), Exit
     if target.dry_run || plans.is_empty() {
         return report(settings, target, "delete", &plans, target.dry_run);
     }
+    target.agree("delete", &plans)?;
     let hands = place.hands(settings)?;
     for part in plans.chunks_mut(AT_ONCE) {
         let ids: Vec<PlanId> = part.iter().map(|outcome| outcome.plan).collect();

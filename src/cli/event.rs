@@ -3,11 +3,13 @@
 use std::fs;
 use std::io::Read;
 
+use clap_complete::engine::ArgValueCompleter;
 use serde_json::{json, Value};
 use turnwheel::engine::{PlanId, StepId, StepKind, StepState, World};
 use turnwheel::flow::{CloudEvent, Flows, WithFlows};
 use turnwheel::runtime::completion::block_on;
 
+use super::complete;
 use super::exit::Exit;
 use super::find::PlanRef;
 use super::outside::host_io;
@@ -51,7 +53,6 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// Send an event to a step.
-    #[command(after_help = AFTER_HELP)]
     Send(Send),
     /// Emit an event of CloudEvents 1.0 for the flows that listen for it, or begin with it.
     #[command(after_help = EMIT_HELP)]
@@ -88,6 +89,7 @@ struct Emit {
 #[derive(Debug, clap::Args)]
 struct Send {
     /// The plan.
+    #[arg(add = ArgValueCompleter::new(complete::plans))]
     plan: PlanRef,
 
     /// Data of the event: JSON, @FILE to read a file, - for standard input.

@@ -1,12 +1,14 @@
 //! Selection of plans: flags of a filter, and names of single plans.
 
 use clap::builder::PossibleValuesParser;
+use clap_complete::engine::ArgValueCompleter;
 use serde_json::{json, Map, Value};
 use turnwheel::api::PlanSummary;
 use turnwheel::engine::store::{Filter, Order};
 use turnwheel::engine::{PlanId, PlanResult, PlanState, Time, Waiting};
 use turnwheel::key;
 
+use super::complete;
 use super::exit::Exit;
 use super::settings::Settings;
 use super::source::Source;
@@ -56,7 +58,7 @@ pub(crate) struct Which {
     text: Option<String>,
 
     /// Plans of this flow: its name, or namespace/name, or namespace/name:version.
-    #[arg(long, value_name = "FLOW")]
+    #[arg(long, value_name = "FLOW", add = ArgValueCompleter::new(complete::flows))]
     flow: Option<String>,
 
     /// Plans with this label, and with this value if one is given; all that are said.
@@ -217,7 +219,7 @@ pub(crate) enum PlanRef {
 }
 
 /// The fewest letters that name a plan.
-const END_MIN: usize = 4;
+pub(crate) const END_MIN: usize = 4;
 
 /// The newest plans that are looked through for one with these last letters.
 const END_PLANS: usize = 10_000;

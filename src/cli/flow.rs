@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap_complete::engine::ArgValueCompleter;
 use serde_json::{json, Value};
 use turnwheel::api::{FlowInfo, FlowList};
 use turnwheel::engine::{TriggerOptions, World};
@@ -10,13 +11,15 @@ use turnwheel::key;
 use turnwheel::runtime::completion::block_on;
 
 use super::check::text_of;
+use super::complete;
 use super::event::read_json;
 use super::exit::{Exit, NOT_FOUND};
+use super::format::{Listing, Output, Watch};
 use super::outside::host_io;
-use super::paint::{one_line, print, print_json, table, tell, Paint};
+use super::paint::{one_line, print, tell};
 use super::place::{Hands, Place};
 use super::remote::Remote;
-use super::run::{no_server, open, print_id, start_and_show, Runner};
+use super::run::{label, open, print_id, start_and_show, Runner, NO_SERVER};
 use super::settings::Settings;
 
 const AFTER_HELP: &str = "\
@@ -45,7 +48,6 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// Store the flow of a file, so that it can be started by its name.
-    #[command(after_help = AFTER_HELP)]
     Add {
         /// The file: Serverless Workflow DSL 1.0, YAML or JSON; - for standard input.
         file: PathBuf,
@@ -54,25 +56,21 @@ enum What {
         no_schedule: bool,
     },
     /// List all flows, by name and version.
-    #[command(after_help = AFTER_HELP)]
-    List {
-        /// Print one JSON object.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show the definition of a flow, as JSON.
-    #[command(after_help = AFTER_HELP)]
+    List(Output),
+    /// Show the definition of a flow, as JSON or YAML.
     Show {
         /// The flow.
+        #[arg(add = ArgValueCompleter::new(complete::flows))]
         flow: String,
+        #[command(flatten)]
+        output: Output,
     },
     /// Start a flow and show it to its end; the result goes to standard output.
-    #[command(after_help = AFTER_HELP)]
     Start(Start),
     /// Remove a version of a flow; plans that are over keep their definition.
-    #[command(after_help = AFTER_HELP)]
     Rm {
         /// The flow with its version.
+        #[arg(add = ArgValueCompleter::new(complete::flows))]
         flow: String,
     },
 }
@@ -80,6 +78,7 @@ enum What {
 #[derive(Debug, clap::Args)]
 struct Start {
     /// The flow.
+    #[arg(add = ArgValueCompleter::new(complete::flows))]
     flow: String,
 
     /// Its input: JSON, @FILE, or - for standard input.
@@ -106,8 +105,15 @@ struct Start {
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
     match &arguments.what {
         What::Add { file, no_schedule } => add(settings, file, !no_schedule),
-        What::List { json } => list(settings, *json),
-        What::Show { flow } => print_json(named(settings, flow)?.source()),
+        What::List(output) => output.repeat(|| list(settings, output).map(|()| Watch::GoOn)),
+        What::Show { flow, output } => {
+            let (flow, text) = found(settings, flow)?;
+            // People read it as it was written; programs get data.
+            output.one(&flow.id(), flow.source(), || match text {
+                Some(text) => format!("{}\n", text.trim_end()),
+                None => format!("{:#}\n", flow.source()),
+            })
+        }
         What::Start(arguments) => start(settings, arguments),
         What::Rm { flow } => remove(settings, flow),
     }
@@ -133,6 +139,7 @@ fn add(settings: &Settings, file: &std::path::Path, is_scheduled: bool) -> Resul
         Runner::Here(world, _) => {
             let added = Flows::new(&world).map(|flows| {
                 block_on(async {
+                    let flow = flows.resolve(&flow)?;
                     flows.add(&flow).await?;
                     if is_scheduled {
                         flows.schedule(&flow).await?;
@@ -174,44 +181,50 @@ fn info(entry: FlowEntry) -> FlowInfo {
     FlowInfo { namespace, name, version, hash }
 }
 
-fn list(settings: &Settings, is_json: bool) -> Result<(), Exit> {
+fn list(settings: &Settings, output: &Output) -> Result<(), Exit> {
     let here = |flows: &Flows| {
         let infos = flows.list().into_iter().map(info).collect();
         let (unheard_events, unclear_filters) = (flows.unheard(), flows.unclear());
-        Ok(FlowList { flows: infos, unheard_events, unclear_filters })
+        Ok(FlowList { flows: infos, next: None, unheard_events, unclear_filters })
     };
     let mut found = ask(settings, here, |server| server.ask(turnwheel::client::Client::flows))?;
-    if is_json {
-        return print_json(&json!(found));
-    }
-    if found.flows.is_empty() {
-        tell!("the store has no flows");
-        return Ok(());
-    }
+    let value = json!(found);
     found.flows.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-    let rows: Vec<Vec<String>> = found
-        .flows
-        .iter()
-        .map(|flow| {
-            let name = format!("{}/{}", one_line(&flow.namespace), one_line(&flow.name));
-            vec![name, one_line(&flow.version), flow.hash.chars().take(12).collect()]
-        })
-        .collect();
-    print(&table(Paint::stdout(settings.colour()), &["flow", "version", "hash"], &rows))
+    let row = |flow: &FlowInfo| {
+        let name = format!("{}/{}", one_line(&flow.namespace), one_line(&flow.name));
+        vec![name, one_line(&flow.version), flow.hash.chars().take(12).collect()]
+    };
+    let listing = Listing {
+        value,
+        headings: &["flow", "version", "hash"],
+        wide: 0,
+        rows: found.flows.iter().map(row).collect(),
+        nothing: "the store has no flows",
+    };
+    output.list(settings.colour(), listing)
 }
 
 /// The flow with a name.
 pub(super) fn named(settings: &Settings, name: &str) -> Result<Flow, Exit> {
+    found(settings, name).map(|(flow, _)| flow)
+}
+
+/// The same with its text as it was written, where that is known.
+fn found(settings: &Settings, name: &str) -> Result<(Flow, Option<String>), Exit> {
     let here = |flows: &Flows| {
         let all: Vec<FlowInfo> = flows.list().into_iter().map(info).collect();
         let [namespace, name, version] = meant(name, &all)?;
-        flows.find(&namespace, &name, &version).map_err(refused)
+        let flow = flows.find(&namespace, &name, &version).map_err(refused)?;
+        let text = block_on(flows.text(&flow)).map_err(Exit::failed)?.map_err(refused)?;
+        Ok((flow, text))
     };
     let there = |server: &Remote| {
         let all = server.ask(turnwheel::client::Client::flows)?.flows;
         let [namespace, name, version] = meant(name, &all)?;
         let found = server.ask(|client| client.flow(&namespace, &name, &version))?;
-        flow::load(&found.source.to_string(), "the flow of the server").map_err(Exit::failed)
+        let source = found.source.to_string();
+        let flow = flow::load(&source, "the flow of the server").map_err(Exit::failed)?;
+        Ok((flow, found.text))
     };
     ask(settings, here, there)
 }
@@ -245,15 +258,15 @@ fn start(settings: &Settings, arguments: &Start) -> Result<(), Exit> {
     let input = read_json(&arguments.input)?;
     let flow = named(settings, &arguments.flow)?;
     if arguments.detach {
-        let server = Place::of(settings).served_by(settings)?.ok_or_else(no_server)?;
+        let server = Place::of(settings).server_of(settings, NO_SERVER)?;
         return print_id(&start_there(&server, &flow, input, arguments)?);
     }
     let mut options = TriggerOptions::new().by(settings.by());
     if let Some(key) = &arguments.key {
         options = options.key(key::scoped(&settings.by(), key));
     }
-    for label in &arguments.label {
-        let (name, value) = label.split_once('=').unwrap_or((label, ""));
+    for text in &arguments.label {
+        let (name, value) = label(text);
         options = options.label(name, value);
     }
     let here = |world: &World| {
@@ -270,11 +283,7 @@ fn start_there(
     input: Value,
     arguments: &Start,
 ) -> Result<Value, Exit> {
-    let label = |label: &String| {
-        let (name, value) = label.split_once('=').unwrap_or((label, ""));
-        (name.to_owned(), value.to_owned())
-    };
-    let labels = arguments.label.iter().map(label).collect();
+    let labels = arguments.label.iter().map(|text| label(text)).collect();
     let run = turnwheel::api::FlowRun { input, labels, ..Default::default() };
     let (namespace, name, version) = (flow.namespace(), flow.name(), flow.version());
     let key = arguments.key.as_deref();

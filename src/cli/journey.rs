@@ -2,22 +2,25 @@
 
 use std::path::{Path, PathBuf};
 
+use clap_complete::engine::ArgValueCompleter;
 use serde_json::{json, Map, Value};
 use turnwheel::engine::{Time, World};
-use turnwheel::flow::CloudEvent;
-use turnwheel::journeys::{
-    Asking, Definition, DryRun, Event, JourneyError, Journeys, JourneysOptions,
-};
+use turnwheel::flow::{CloudEvent, Problems};
+use turnwheel::io::FLOW_CHANNEL;
+use turnwheel::journeys::{Asking, Definition, Event, JourneyError, Journeys, JourneysOptions};
 use turnwheel::runtime::completion::block_on;
 use turnwheel::runtime::{Failure, Group};
 
 use super::check::text_of;
+use super::complete;
 use super::exit::Exit;
+use super::format::{Listing, Output, Watch};
 use super::outside::host_io;
-use super::paint::{print, print_json, table, Paint};
+use super::paint::{print, print_json};
 use super::place::{Hands, Place};
 use super::remote::{encoded, Remote};
 use super::settings::Settings;
+use super::{journey_look, journey_trial};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -25,7 +28,8 @@ Examples:
   turnwheel journey dry-run onboarding.yaml events.json
   turnwheel journey add onboarding.yaml
   turnwheel journey event shop ann customer.created --data '{\"name\": \"Ann\"}'
-  turnwheel journey user shop ann
+  turnwheel journey where shop ann
+  turnwheel journey counts onboarding
 
 Messages leave and waits end while a server has the store (turnwheel serve). Exit codes: 0 done; 1 it
 failed, or a definition is wrong; 2 wrong usage; 3 there is no such store or journey; 4 another process
@@ -42,35 +46,30 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// Add a journey, or a new version of the one with its name.
-    #[command(after_help = AFTER_HELP)]
     Add {
         /// The file with the definition; - for standard input.
         file: PathBuf,
     },
     /// List all journeys, by name.
-    #[command(after_help = AFTER_HELP)]
-    List {
-        /// Print one JSON object.
-        #[arg(long)]
-        json: bool,
-    },
+    List(Output),
     /// Print the definition of a journey.
-    #[command(after_help = AFTER_HELP)]
     Show {
         /// The journey.
+        #[arg(add = ArgValueCompleter::new(complete::journeys))]
         name: String,
         /// Print it as a JSON list of elements.
         #[arg(long)]
         elements: bool,
+        #[command(flatten)]
+        output: Output,
     },
     /// Remove a journey: users under way leave it.
-    #[command(after_help = AFTER_HELP)]
     Rm {
         /// The journey.
+        #[arg(add = ArgValueCompleter::new(complete::journeys))]
         name: String,
     },
     /// Show where a user is, why, since when, and what comes next, as JSON.
-    #[command(after_help = AFTER_HELP)]
     User {
         /// The platform.
         platform: String,
@@ -87,7 +86,6 @@ enum What {
         opt_in: bool,
     },
     /// Send an event of a user, and print what it has moved, as JSON.
-    #[command(after_help = AFTER_HELP)]
     Event {
         /// The platform.
         platform: String,
@@ -103,14 +101,12 @@ enum What {
         id: Option<String>,
     },
     /// Check definitions and report problems, without a store.
-    #[command(after_help = AFTER_HELP)]
     Check {
         /// The files; - for standard input.
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
     /// Try a definition on recorded events: nothing is stored and nothing is sent.
-    #[command(after_help = AFTER_HELP)]
     DryRun {
         /// The file with the definition.
         file: PathBuf,
@@ -122,6 +118,32 @@ enum What {
         /// Let time pass until then, after the events.
         #[arg(long, value_name = "TIME")]
         until: Option<String>,
+        /// Print moves, messages and users as one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Walk one user through a definition by hand: nothing is stored and nothing is sent.
+    #[command(after_help = journey_trial::SIMULATE_HELP)]
+    Simulate {
+        /// The file with the definition. What happens is read from standard input, a line each.
+        file: PathBuf,
+    },
+    /// Show in words where a user is, why, since when, and what comes next.
+    #[command(after_help = AFTER_HELP)]
+    Where {
+        /// The platform.
+        platform: String,
+        /// The user.
+        user: String,
+    },
+    /// Count the users at each element, and those who went on or did not.
+    #[command(after_help = AFTER_HELP)]
+    Counts {
+        /// The journey.
+        name: String,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -143,18 +165,18 @@ pub(crate) fn open(
     let failed = |problem: String| Exit::failed(format!("journeys: {problem}"));
     let group = Group::builder("journeys").workers(1).build();
     let group = group.map_err(|error| failed(error.to_string()))?;
-    let options = JourneysOptions::new(host_io(settings).channels());
+    let options = JourneysOptions::new(host_io(settings).channels_in(world));
     let options = if is_at_rest { options.at_rest() } else { options };
     let opened = block_on(Journeys::open(world, &group, options));
     Ok((opened.map_err(|refused| failed(refused.to_string()))??, group))
 }
 
-fn done<T>(asked: Asking<T>) -> Result<T, Exit> {
+pub(super) fn done<T>(asked: Asking<T>) -> Result<T, Exit> {
     let answer = asked.wait().map_err(|error: Failure| Exit::failed(format!("journeys: {error}")));
     Ok(answer??)
 }
 
-fn blocked<T>(
+pub(super) fn blocked<T>(
     future: impl std::future::Future<Output = Result<T, JourneyError>>,
 ) -> Result<T, Exit> {
     let answer = block_on(future).map_err(|refused| Exit::failed(format!("journeys: {refused}")));
@@ -162,7 +184,7 @@ fn blocked<T>(
 }
 
 /// Answers in the shape of the API, from the store itself or from the server that has it.
-fn ask(
+pub(super) fn ask(
     settings: &Settings,
     here: impl FnOnce(&Journeys, &str) -> Result<Value, Exit>,
     there: impl FnOnce(&Remote) -> Result<Value, Exit>,
@@ -183,8 +205,8 @@ fn ask(
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
     match &arguments.what {
         What::Add { file } => add(settings, file),
-        What::List { json } => list(settings, *json),
-        What::Show { name, elements } => show(settings, name, *elements),
+        What::List(output) => output.repeat(|| list(settings, output).map(|()| Watch::GoOn)),
+        What::Show { name, elements, output } => show(settings, name, *elements, output),
         What::Rm { name } => {
             let here = |all: &Journeys, _: &str| Ok(json!(blocked(all.remove(name))?));
             let path = format!("/journeys/{}", encoded(name));
@@ -201,14 +223,18 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
                 id.clone().unwrap_or_else(|| Time::from(std::time::SystemTime::now()).to_string());
             event(settings, platform, (user, kind), (id, data))
         }
-        What::Check { files } => check(files),
-        What::DryRun { file, events, users, until } => {
-            dry_run(settings, (file, events), users.as_ref(), until.as_deref())
+        What::Check { files } => check(settings, files),
+        What::DryRun { file, events, users, until, json } => {
+            let until = until.as_deref();
+            journey_trial::dry_run(settings, (file, events), users.as_ref(), until, *json)
         }
+        What::Simulate { file } => journey_trial::simulate(settings, file),
+        What::Where { platform, user } => journey_look::place(settings, platform, user),
+        What::Counts { name, json } => journey_look::counts(settings, name, *json),
     }
 }
 
-fn parsed<T: serde::de::DeserializeOwned>(what: &str, text: &str) -> Result<T, Exit> {
+pub(super) fn parsed<T: serde::de::DeserializeOwned>(what: &str, text: &str) -> Result<T, Exit> {
     serde_json::from_str(text).map_err(|error| Exit::usage(format!("{what}: {error}")))
 }
 
@@ -222,39 +248,38 @@ fn add(settings: &Settings, file: &Path) -> Result<(), Exit> {
     print(&format!("stored journey {}, version {}\n", string(&added["name"]), added["version"]))
 }
 
-fn string(value: &Value) -> &str {
+pub(super) fn string(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn list(settings: &Settings, is_json: bool) -> Result<(), Exit> {
-    let here = |all: &Journeys, _: &str| Ok(json!({ "journeys": all.list() }));
+fn list(settings: &Settings, output: &Output) -> Result<(), Exit> {
+    let here = |all: &Journeys, _: &str| Ok(json!({ "journeys": blocked(all.list())? }));
     let answer = ask(settings, here, |server| server.send("GET", "/journeys", None))?;
-    if is_json {
-        return print_json(&answer);
-    }
     let all = answer["journeys"].as_array().cloned().unwrap_or_default();
     let row = |journey: &Value| {
         let text = |field: &str| string(&journey[field]).to_owned();
         vec![text("name"), text("platform"), journey["version"].to_string(), text("at"), text("by")]
     };
-    let rows: Vec<Vec<String>> = all.iter().map(row).collect();
-    print(&table(
-        Paint::stdout(settings.colour()),
-        &["journey", "platform", "version", "since", "by"],
-        &rows,
-    ))
+    let listing = Listing {
+        rows: all.iter().map(row).collect(),
+        value: answer,
+        headings: &["journey", "platform", "version", "since", "by"],
+        wide: 0,
+        nothing: "the store has no journeys",
+    };
+    output.list(settings.colour(), listing)
 }
 
-fn show(settings: &Settings, name: &str, is_elements: bool) -> Result<(), Exit> {
-    let here = |all: &Journeys, _: &str| Ok(json!(all.get(name)?));
+fn show(settings: &Settings, name: &str, is_elements: bool, output: &Output) -> Result<(), Exit> {
+    let here = |all: &Journeys, _: &str| Ok(json!(blocked(all.get(name))?));
     let path = format!("/journeys/{}", encoded(name));
     let found = ask(settings, here, |server| server.send("GET", &path, None))?;
     let text = string(&found["text"]);
     if is_elements {
         let definition = Definition::read(text, name).map_err(Exit::failed)?;
-        return print_json(&definition.to_ancestor());
+        return output.json(name, &definition.to_ancestor());
     }
-    print(&format!("{}\n", text.trim_end()))
+    output.one(name, &found, || format!("{}\n", text.trim_end()))
 }
 
 /// Changes of a user.
@@ -318,11 +343,21 @@ fn event(
     print_json(&answer["events"][0])
 }
 
-fn check(files: &[PathBuf]) -> Result<(), Exit> {
+/// Reads a definition for the channels of this host.
+pub(super) fn definition(settings: &Settings, file: &Path) -> Result<Definition, Exit> {
+    read(settings, file).and_then(|read| read.map_err(Exit::failed))
+}
+
+fn read(settings: &Settings, file: &Path) -> Result<Result<Definition, Problems>, Exit> {
+    let channels = host_io(settings).channels();
+    let names: Vec<&str> = channels.names().chain([FLOW_CHANNEL]).collect();
+    Ok(Definition::read_for(&text_of(file)?, &file.display().to_string(), &names))
+}
+
+fn check(settings: &Settings, files: &[PathBuf]) -> Result<(), Exit> {
     let mut wrong = 0;
     for file in files {
-        let text = text_of(file)?;
-        match Definition::read(&text, &file.display().to_string()) {
+        match read(settings, file)? {
             Ok(definition) => {
                 let (name, count) = (&definition.name, definition.elements.len());
                 print(&format!("{}: journey {name}, {count} elements\n", file.display()))?;
@@ -337,61 +372,4 @@ fn check(files: &[PathBuf]) -> Result<(), Exit> {
         0 => Ok(()),
         wrong => Err(Exit::failed(format!("{wrong} problems"))),
     }
-}
-
-fn dry_run(
-    settings: &Settings,
-    (file, events): (&PathBuf, &PathBuf),
-    users: Option<&PathBuf>,
-    until: Option<&str>,
-) -> Result<(), Exit> {
-    let name = file.display().to_string();
-    let definition = Definition::read(&text_of(file)?, &name).map_err(Exit::failed)?;
-    let platform = definition.settings.platform.clone();
-    let mut run = DryRun::new(&definition);
-    let wrong =
-        |problem: &dyn std::fmt::Display| Exit::usage(format!("{}: {problem}", events.display()));
-    if let Some(users) = users {
-        let all: Map<String, Value> = parsed("--users", &text_of(users)?)?;
-        for (user, attributes) in all {
-            let attributes = serde_json::from_value(attributes).map_err(|error| wrong(&error))?;
-            run.user(&platform, &user, attributes)?;
-        }
-    }
-    let list: Vec<Value> = parsed("events", &text_of(events)?)?;
-    let mut all = Vec::new();
-    for value in list {
-        let event = CloudEvent::from_value(value).map_err(|error| wrong(&error))?;
-        let time = event.time.as_deref().ok_or_else(|| wrong(&"an event has no «time»"))?;
-        let time: Time = time.parse().map_err(|error| wrong(&error))?;
-        let user = event.subject.clone().ok_or_else(|| wrong(&"an event has no «subject»"))?;
-        let data = event.data.clone().unwrap_or_default();
-        all.push((time, Event::new(&platform, user, event.key(), &event.kind).data(data)));
-    }
-    all.sort_by_key(|(time, _)| *time);
-    let mut end = all.last().map(|(time, _)| *time).unwrap_or_default();
-    for (time, event) in all {
-        run.event(time, event)?;
-    }
-    if let Some(until) = until {
-        end = until.parse().map_err(|error| Exit::usage(format!("--until: {error}")))?;
-    }
-    let moved = run.until(end);
-    let row = |(key, moved): &(String, turnwheel::journeys::Moved)| {
-        let user = key.split_once('/').map_or(key.as_str(), |(_, user)| user).to_owned();
-        let at = moved.at.to_string();
-        vec![
-            at,
-            user,
-            moved.cause.to_owned(),
-            moved.path.join(" "),
-            moved.problem.clone().unwrap_or_default(),
-        ]
-    };
-    let rows: Vec<Vec<String>> = moved.iter().map(row).collect();
-    print(&table(
-        Paint::stdout(settings.colour()),
-        &["time", "user", "cause", "path", "problem"],
-        &rows,
-    ))
 }

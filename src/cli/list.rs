@@ -6,8 +6,10 @@ use turnwheel::engine::store::Order;
 
 use super::exit::{Exit, NOTHING};
 use super::find::{PlanRef, Which};
-use super::paint::{one_line, print, print_json, table, tell, Paint};
+use super::format::{Listing, Output, Watch};
+use super::paint::{one_line, tell, Paint};
 use super::settings::Settings;
+use super::show::labels;
 use super::source::Source;
 use super::span;
 
@@ -24,6 +26,8 @@ Examples:
   turnwheel list --result error --since 2h
   turnwheel list --label customer=Ann --limit 10
   turnwheel list --json | jq -r '.plans[].id'
+  turnwheel list --state running --watch           again every second
+  turnwheel list --result error -o name            ids alone
   turnwheel list --after-plan 0190a5c4-7b1e-7cc3-98c4-dc0c0c07398f    the next page
 
 Exit codes: 0 listed; 2 wrong usage; 3 there is no such store; 5 no plan fits what was said.";
@@ -52,12 +56,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PLAN")]
     after_plan: Option<PlanRef>,
 
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
+    arguments.output.repeat(|| show(settings, arguments).map(|()| Watch::GoOn))
+}
+
+fn show(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
     let mut source = Source::of(settings)?;
     let which = arguments.which.with_text(arguments.part.as_deref());
     let mut filter = which.filter_in(&mut source, settings, arguments.limit as usize)?;
@@ -70,27 +77,22 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     }
     let rows = source.list(&filter)?;
     let is_all = which.is_all() && arguments.after_plan.is_none();
-    let nothing = || match is_all {
-        true => Ok(()),
-        false => Err(Exit::new(NOTHING, "")),
-    };
-    if arguments.json {
-        let next = rows.last().filter(|_| rows.len() == filter.limit).map(|row| row.id.clone());
-        print_json(&json!({ "plans": rows, "next": next }))?;
-        return if rows.is_empty() { nothing() } else { Ok(()) };
-    }
-    if rows.is_empty() {
-        tell!("{}", if is_all { "the store has no plans" } else { "no plans fit" });
-        return nothing();
-    }
+    let is_full = rows.len() == filter.limit;
+    let next = rows.last().filter(|_| is_full).map(|row| row.id.clone());
     let paint = Paint::stdout(settings.colour());
-    let lines: Vec<Vec<String>> = rows.iter().map(|row| line(paint, row)).collect();
-    let headings = ["plan", "state", "result", "created", "name", "why"];
-    print(&table(paint, &headings, &lines))?;
-    if rows.len() == filter.limit {
-        if let Some(last) = rows.last() {
-            tell!("there may be more: --after-plan {}", last.id);
-        }
+    let listing = Listing {
+        value: json!({ "plans": rows, "next": next }),
+        headings: &["plan", "state", "result", "created", "name", "why", "ended", "by", "labels"],
+        wide: 3,
+        rows: rows.iter().map(|row| line(paint, row)).collect(),
+        nothing: if is_all { "the store has no plans" } else { "no plans fit" },
+    };
+    arguments.output.list(settings.colour(), listing)?;
+    if rows.is_empty() && !is_all {
+        return Err(Exit::new(NOTHING, ""));
+    }
+    if let Some(last) = next.filter(|_| arguments.output.is_for_people()) {
+        tell!("there may be more: --after-plan {last}");
     }
     Ok(())
 }
@@ -107,5 +109,8 @@ fn line(paint: Paint, row: &PlanSummary) -> Vec<String> {
         span::shown(&row.created_at),
         one_line(&row.label),
         why,
+        row.ended_at.as_deref().map_or_else(String::new, span::shown),
+        one_line(&row.by),
+        one_line(&labels(&row.labels)),
     ]
 }

@@ -1,24 +1,28 @@
 //! `turnwheel logs`: the history of a plan.
 
+use std::collections::{HashMap, HashSet};
 use std::thread;
 use std::time::Duration;
 
+use clap_complete::engine::ArgValueCompleter;
 use serde_json::json;
-use turnwheel::api::HistoryLine;
+use turnwheel::api::{HistoryLine, StepInfo};
 use turnwheel::engine::plan::Record;
-use turnwheel::engine::{PlanId, PlanState};
+use turnwheel::engine::{PlanId, PlanState, StepKind, StepState, Time};
 
+use super::complete;
 use super::exit::Exit;
 use super::find::PlanRef;
 use super::paint::{one_line, print, Paint};
 use super::settings::Settings;
+use super::show::{error_text, ran};
 use super::source::Source;
 
 /// Interval of looks at a followed plan.
 const LOOK: Duration = Duration::from_millis(300);
 
 const AFTER_HELP: &str = "\
-The history is for people: who or what did what, and why. The records are all that the journal has.
+The history is for people: who or what did what, and why, and how each step has ended. The records are all that the journal has.
 
 Examples:
   turnwheel logs last
@@ -33,6 +37,7 @@ Exit codes: 0 shown; 2 wrong usage; 3 there is no such store or plan.";
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
     /// The plan.
+    #[arg(add = ArgValueCompleter::new(complete::plans))]
     plan: PlanRef,
 
     /// Go on until the plan is over.
@@ -52,18 +57,19 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     let mut source = Source::of(settings)?;
     let id = arguments.plan.find(&mut source)?;
     let paint = Paint::stdout(settings.colour());
-    let (mut records, mut last) = (0, None);
+    let (mut records, mut seen) = (0, HashSet::new());
     loop {
         let (lines, is_over) = if arguments.records {
             let found = new_records(&mut source, id, records)?;
             records += found.0.len();
             found
         } else {
-            let (lines, is_over) = source.history(id)?;
-            let after = last.as_ref().and_then(|last| lines.iter().rposition(|line| line == last));
-            let new = &lines[after.map_or(0, |after| after + 1)..];
-            let shown = new.iter().map(|line| shown(paint, line, arguments.json)).collect();
-            last = lines.last().cloned();
+            let (mut lines, is_over) = source.history(id)?;
+            if !arguments.json {
+                lines = with_steps(lines, &source.steps(id)?);
+            }
+            lines.retain(|line| seen.insert((line.at.clone(), line.text.clone())));
+            let shown = lines.iter().map(|line| shown(paint, line, arguments.json)).collect();
             (shown, is_over)
         };
         if !lines.is_empty() {
@@ -74,6 +80,44 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         }
         thread::sleep(LOOK);
     }
+}
+
+/// The history with the names of its steps, and a line for the end of each of them.
+fn with_steps(history: Vec<HistoryLine>, steps: &[StepInfo]) -> Vec<HistoryLine> {
+    let names: HashMap<String, &str> =
+        steps.iter().map(|step| (step.id.to_string(), step.name.as_str())).collect();
+    let named = |line: HistoryLine| HistoryLine { text: named(&line.text, &names), ..line };
+    let mut lines: Vec<HistoryLine> = Vec::with_capacity(history.len() + steps.len());
+    for step in steps.iter().filter(|step| step.phase != StepKind::Plan.name()) {
+        let Some(at) = &step.ended_at else { continue };
+        let text = match &step.error {
+            Some(error) if step.state == StepState::Error.name() => {
+                format!("{} failed: {}", step.name, error_text(error))
+            }
+            _ => format!("{}: {}, ran {}", step.name, step.state, ran(step.ran_ms)),
+        };
+        lines.push(HistoryLine { at: at.clone(), text });
+    }
+    // At the same time the end of a step comes before what follows from it.
+    lines.extend(history.into_iter().map(named));
+    lines.sort_by_key(|line| line.at.parse::<Time>().unwrap_or_default());
+    lines
+}
+
+/// A text in which `step N` has the name of the step too.
+fn named(text: &str, names: &HashMap<String, &str>) -> String {
+    let (mut words, mut is_step) = (Vec::new(), false);
+    for word in text.split(' ') {
+        let number: String = word.chars().take_while(char::is_ascii_digit).collect();
+        match names.get(&number) {
+            Some(name) if is_step => {
+                words.push(format!("{number} ({name}){}", &word[number.len()..]));
+            }
+            _ => words.push(word.to_owned()),
+        }
+        is_step = word == "step";
+    }
+    words.join(" ")
 }
 
 fn shown(paint: Paint, line: &HistoryLine, is_json: bool) -> String {
@@ -91,4 +135,20 @@ fn new_records(source: &mut Source, id: PlanId, first: usize) -> Result<(Vec<Str
     let lines: Result<Vec<String>, _> = records.iter().skip(first).map(line).collect();
     let lines = lines.map_err(|error| Exit::failed(format!("a record of plan {id}: {error}")))?;
     Ok((lines, view.plan(id)?.state == PlanState::Stopped))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_steps_have_their_names() {
+        let names = HashMap::from([("2".to_owned(), "send"), ("12".to_owned(), "pay")]);
+        assert_eq!(named("step 2 asks for 1 step", &names), "step 2 (send) asks for 1 step");
+        assert_eq!(
+            named("fail after step 12, by policy", &names),
+            "fail after step 12 (pay), by policy"
+        );
+        assert_eq!(named("step 3 has 2 parts", &names), "step 3 has 2 parts");
+    }
 }

@@ -7,23 +7,33 @@ mod backup;
 #[cfg(feature = "server")]
 mod bench;
 mod check;
+mod complete;
 mod completions;
 mod config;
+mod confirm;
 mod context;
 mod delete;
 #[cfg(feature = "server")]
 mod descriptors;
+#[cfg(all(feature = "server", feature = "postgres"))]
+mod dev;
 mod doctor;
+mod edit;
 mod event;
 mod exit;
 mod find;
 mod flow;
+mod format;
+mod hand;
 mod hidden;
 mod interrupt;
 mod job;
 mod journey;
+mod journey_look;
+mod journey_trial;
 mod list;
 mod logs;
+mod man;
 mod many;
 mod node;
 #[cfg(feature = "server")]
@@ -44,14 +54,18 @@ mod show;
 mod signals;
 mod source;
 mod span;
+mod start;
 mod stats;
 mod store;
 mod traces;
 mod tree;
+mod world;
+mod yaml;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::CompleteEnv;
 
 use exit::Exit;
 use settings::{Flags, Settings};
@@ -96,6 +110,8 @@ enum Verb {
     Check(check::Arguments),
     #[cfg(feature = "server")]
     Serve(serve::Arguments),
+    #[cfg(all(feature = "server", feature = "postgres"))]
+    Dev(dev::Arguments),
     List(list::Arguments),
     Show(show::Arguments),
     Tree(tree::Arguments),
@@ -118,6 +134,17 @@ enum Verb {
     Again(again::Again),
     #[command(after_help = delete::AFTER_HELP)]
     Delete(delete::Delete),
+    Start(start::Arguments),
+    #[command(after_help = edit::AFTER_HELP)]
+    EditInput(edit::EditInput),
+    #[command(after_help = edit::AFTER_HELP)]
+    Revert(edit::Revert),
+    #[command(after_help = edit::AFTER_HELP)]
+    Fail(edit::Fail),
+    #[command(after_help = edit::AFTER_HELP)]
+    Freeze(edit::Freeze),
+    #[command(after_help = edit::AFTER_HELP)]
+    Delay(edit::Delay),
     Flow(flow::Arguments),
     #[command(after_help = ask::AFTER_HELP)]
     Label(ask::Label),
@@ -130,6 +157,8 @@ enum Verb {
     Job(job::Arguments),
     Journey(journey::Arguments),
     Node(node::Arguments),
+    World(world::Arguments),
+    Api(world::Api),
     Backup(backup::Backup),
     Restore(backup::Restore),
     Export(backup::Export),
@@ -137,6 +166,7 @@ enum Verb {
     Context(context::Arguments),
     Config(config::Arguments),
     Completions(completions::Arguments),
+    Man(man::Arguments),
     Doctor(doctor::Arguments),
     #[cfg(feature = "server")]
     Bench(bench::Arguments),
@@ -156,17 +186,29 @@ impl Verb {
     }
 }
 
+/// The command line, with the help of each verb for its subcommands too.
+fn command() -> clap::Command {
+    let command = Command::command().after_help(format!("{AFTER_HELP}\n\n{}", exit::CODES));
+    command.mut_subcommands(|verb| {
+        let Some(help) = verb.get_after_help().cloned() else { return verb };
+        verb.mut_subcommands(|what| match what.get_after_help() {
+            Some(_) => what,
+            None => what.after_help(help.clone()),
+        })
+    })
+}
+
 /// Parses the command line, runs the verb and returns the exit code.
 pub(crate) fn run() -> ExitCode {
-    let command = Command::command().after_help(format!("{AFTER_HELP}\n\n{}", exit::CODES));
-    let parsed = <Command as clap::FromArgMatches>::from_arg_matches(&command.get_matches());
+    CompleteEnv::with_factory(command).var(completions::VARIABLE).complete();
+    let parsed = <Command as clap::FromArgMatches>::from_arg_matches(&command().get_matches());
     let Command { flags, verb } = match parsed {
         Ok(parsed) => parsed,
         Err(error) => error.exit(),
     };
     let Some(verb) = verb else {
         // `turnwheel` alone prints help, and is still a usage error.
-        paint::tell!("{}", Command::command().after_help(AFTER_HELP).render_long_help());
+        paint::tell!("{}", command().render_long_help());
         return ExitCode::from(exit::WRONG_USAGE);
     };
     match act(&flags, &verb) {
@@ -181,6 +223,7 @@ fn act(flags: &Flags, verb: &Verb) -> Result<(), Exit> {
         Verb::Config(arguments) => return config::run(flags, arguments),
         Verb::Context(arguments) => return context::run(flags, arguments),
         Verb::Completions(arguments) => return completions::run(arguments),
+        Verb::Man(arguments) => return man::run(arguments),
         Verb::Doctor(arguments) => return doctor::run(arguments),
         _ => {}
     }
@@ -191,6 +234,8 @@ fn act(flags: &Flags, verb: &Verb) -> Result<(), Exit> {
     match verb {
         #[cfg(feature = "server")]
         Verb::Serve(arguments) => serve::run(&settings, arguments),
+        #[cfg(all(feature = "server", feature = "postgres"))]
+        Verb::Dev(arguments) => dev::run(&settings, arguments),
         #[cfg(feature = "server")]
         Verb::Bench(arguments) => bench::run(&settings, arguments),
         Verb::Run(arguments) => run::run(&settings, arguments),
@@ -208,6 +253,12 @@ fn act(flags: &Flags, verb: &Verb) -> Result<(), Exit> {
         Verb::Resume(arguments) => orders::resume(&settings, arguments),
         Verb::Again(arguments) => again::again(&settings, arguments),
         Verb::Delete(arguments) => delete::delete(&settings, arguments),
+        Verb::Start(arguments) => start::run(&settings, arguments),
+        Verb::EditInput(arguments) => edit::edit_input(&settings, arguments),
+        Verb::Revert(arguments) => edit::revert(&settings, arguments),
+        Verb::Fail(arguments) => edit::fail(&settings, arguments),
+        Verb::Freeze(arguments) => edit::freeze(&settings, arguments),
+        Verb::Delay(arguments) => edit::delay(&settings, arguments),
         Verb::Flow(arguments) => flow::run(&settings, arguments),
         Verb::Label(arguments) => ask::label(&settings, arguments),
         Verb::Letter(arguments) => ask::letter(&settings, arguments),
@@ -217,11 +268,17 @@ fn act(flags: &Flags, verb: &Verb) -> Result<(), Exit> {
         Verb::Job(arguments) => job::run(&settings, arguments),
         Verb::Journey(arguments) => journey::run(&settings, arguments),
         Verb::Node(arguments) => node::run(&settings, arguments),
+        Verb::World(arguments) => world::run(&settings, arguments),
+        Verb::Api(arguments) => world::api(&settings, arguments),
         Verb::Backup(arguments) => backup::backup(&settings, arguments),
         Verb::Restore(arguments) => backup::restore(&settings, arguments),
         Verb::Export(arguments) => backup::export(&settings, arguments),
         Verb::Store(arguments) => store::run(&settings, arguments),
-        Verb::Config(_) | Verb::Context(_) | Verb::Completions(_) | Verb::Doctor(_) => Ok(()),
+        Verb::Config(_)
+        | Verb::Context(_)
+        | Verb::Completions(_)
+        | Verb::Man(_)
+        | Verb::Doctor(_) => Ok(()),
     }
 }
 
@@ -231,6 +288,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_well_formed() {
-        Command::command().debug_assert();
+        command().debug_assert();
     }
 }

@@ -1,6 +1,8 @@
 //! `turnwheel node`: the processes that share a store, and joining them.
 
-use turnwheel::api::NodeInfo;
+use std::time::{Duration, Instant};
+
+use turnwheel::api::{NodeInfo, SlotMap, SlotRun};
 use turnwheel::engine::limits::NODE_LEASE;
 use turnwheel::engine::store::Store as _;
 #[cfg(feature = "server")]
@@ -9,20 +11,26 @@ use turnwheel::engine::{BuildError, SharedStore, StoreError, World, WorldBuilder
 #[cfg(feature = "server")]
 use super::any_store::AnyStore;
 use super::exit::Exit;
-use super::paint::{one_line, print, print_json, table, tell, Paint};
+use super::format::{Listing, Output, Watch};
+use super::paint::{one_line, table, tell, Paint};
 use super::place::Place;
 use super::settings::Settings;
 use super::span;
 
 const AFTER_HELP: &str = "\
-Nodes are processes of «turnwheel serve --node NAME» over one store on PostgreSQL. The store is asked, and
-no node: this works while none of them runs.
+Nodes are processes of «turnwheel serve --node NAME» over one store on PostgreSQL. «list», «show» and
+«slots» ask the store, and no node: they work while none of them runs. «drain» is told to any node.
 
 Examples:
   turnwheel node list --store postgres://turnwheel@db.example/plans
   turnwheel node list --json | jq -r '.nodes[].address'
+  turnwheel node drain one && systemctl restart turnwheel
 
-Exit codes: 0 listed, also if there are none; 1 the store cannot be read; 3 there is no such store.";
+Exit codes: 0 done, and of list: also if there are none; 1 the store cannot be read, or the node keeps
+slots; 3 there is no such store or node.";
+
+/// Pause between two looks at a node that is drained.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// The processes that share a store.
 #[derive(Debug, clap::Args)]
@@ -35,39 +43,144 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// List the nodes with their versions, slots, and what is left of their leases.
-    List {
-        /// Print one JSON object.
-        #[arg(long)]
-        json: bool,
+    List(Output),
+    /// Show one node with its slots.
+    Show {
+        /// The name of the node.
+        name: String,
+        #[command(flatten)]
+        output: Output,
     },
+    /// Have a node give its slots to the others and begin no new plans, until its process ends.
+    Drain {
+        /// The name of the node.
+        name: String,
+        /// How long to wait until it has no slot.
+        #[arg(long, value_name = "TIME", default_value = "30s", value_parser = span::duration)]
+        within: Duration,
+    },
+    /// List the owners of the slots into which plans fall.
+    Slots(Output),
 }
 
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
+    match &arguments.what {
+        What::List(output) => output.repeat(|| list(settings, output).map(|()| Watch::GoOn)),
+        What::Show { name, output } => {
+            output.repeat(|| show(settings, name, output).map(|()| Watch::GoOn))
+        }
+        What::Drain { name, within } => drain(settings, name, *within),
+        What::Slots(output) => output.repeat(|| slots(settings, output).map(|()| Watch::GoOn)),
+    }
+}
+
+fn unknown(name: &str) -> Exit {
+    Exit::not_found(format!("there is no node «{name}»"))
+        .advice("turnwheel node list shows the nodes of the store")
+}
+
+/// The nodes as the store has them.
+fn stored(settings: &Settings) -> Result<Vec<NodeInfo>, Exit> {
     let place = Place::of(settings);
-    let What::List { json } = &arguments.what;
     let worlds = place.view()?.worlds()?;
     let left = match place.existing()?.members()? {
         Some(mut members) => Some(members.beat(&[], NODE_LEASE)?.left),
         None => None,
     };
-    let nodes = NodeInfo::all(&worlds, left.as_deref());
-    if *json {
-        return print_json(&serde_json::json!({ "nodes": nodes }));
-    }
-    if nodes.is_empty() {
-        tell!("no process has the store");
-        return Ok(());
-    }
+    Ok(NodeInfo::all(&worlds, left.as_deref()))
+}
+
+fn slot_map(settings: &Settings) -> Result<SlotMap, Exit> {
+    let mut view = Place::of(settings).view()?;
+    let owners = view.slot_owners()?;
+    Ok(SlotMap::of(&owners, &view.worlds()?))
+}
+
+fn show(settings: &Settings, name: &str, output: &Output) -> Result<(), Exit> {
+    let node = stored(settings)?.into_iter().rfind(|node| node.name == name);
+    let node = node.ok_or_else(|| unknown(name))?;
+    let map = slot_map(settings)?;
+    let own: Vec<String> =
+        map.runs.iter().filter(|run| run.owner == Some(node.id)).map(numbers).collect();
     let paint = Paint::stdout(settings.colour());
-    let since = worlds.iter().map(|world| span::shown(&world.since.to_string()));
-    let lines: Vec<Vec<String>> =
-        nodes.iter().zip(since).map(|(node, since)| line(paint, node, since)).collect();
-    let headings = ["node", "state", "version", "slots", "lease", "since", "labels", "address"];
-    print(&table(paint, &headings, &lines))
+    let since = span::shown(&node.since);
+    let told = line(paint, &node, since).into_iter();
+    let mut lines: Vec<Vec<String>> =
+        HEADINGS.iter().zip(told).map(|(name, value)| vec![(*name).to_owned(), value]).collect();
+    lines.push(vec!["process".to_owned(), format!("{} on {}", node.process, node.host)]);
+    lines.push(vec!["owns".to_owned(), own.join(", ")]);
+    let value = serde_json::json!({ "node": node, "slots": own });
+    output.one(name, &value, || table(paint, &["", ""], &lines))
+}
+
+/// The numbers of a run of slots.
+fn numbers(run: &SlotRun) -> String {
+    match run.first == run.last {
+        true => run.first.to_string(),
+        false => format!("{} to {}", run.first, run.last),
+    }
+}
+
+fn slots(settings: &Settings, output: &Output) -> Result<(), Exit> {
+    let map = slot_map(settings)?;
+    let line = |run: &SlotRun| {
+        let owner = run.node.clone().unwrap_or_else(|| "nobody".to_owned());
+        vec![numbers(run), one_line(&owner), run.epoch.to_string()]
+    };
+    let listing = Listing {
+        value: serde_json::json!(map),
+        headings: &["slots", "owner", "epoch"],
+        wide: 0,
+        rows: map.runs.iter().map(line).collect(),
+        nothing: "nobody owns a slot",
+    };
+    output.list(settings.colour(), listing)
+}
+
+fn drain(settings: &Settings, name: &str, within: Duration) -> Result<(), Exit> {
+    if stored(settings)?.iter().all(|node| node.name != name) {
+        return Err(unknown(name));
+    }
+    let remote = Place::of(settings).server_of(settings, "no node serves the store")?;
+    let begun = Instant::now();
+    let mut node = remote.ask(|client| client.drain(name))?;
+    while node.slots > 0 && begun.elapsed() < within {
+        std::thread::sleep(LOOK);
+        node = remote.ask(|client| client.node(name))?;
+    }
+    if node.slots > 0 {
+        let slots = node.slots;
+        return Err(Exit::failed(format!("node «{name}» has {slots} slots still")).advice(
+            "code of plans that runs long ends first; without another node it keeps them all",
+        ));
+    }
+    tell!("node «{name}» has no slots: its plans go on elsewhere");
+    Ok(())
+}
+
+const HEADINGS: [&str; 8] =
+    ["node", "state", "version", "slots", "lease", "since", "labels", "address"];
+
+fn list(settings: &Settings, output: &Output) -> Result<(), Exit> {
+    let nodes = stored(settings)?;
+    let paint = Paint::stdout(settings.colour());
+    let shown = |node: &NodeInfo| line(paint, node, span::shown(&node.since));
+    let listing = Listing {
+        value: serde_json::json!({ "nodes": nodes }),
+        headings: &HEADINGS,
+        wide: 0,
+        rows: nodes.iter().map(shown).collect(),
+        nothing: "no process has the store",
+    };
+    output.list(settings.colour(), listing)
 }
 
 fn line(paint: Paint, node: &NodeInfo, since: String) -> Vec<String> {
-    let state = if node.is_alive { paint.good("alive") } else { paint.bad("silent") };
+    let state = match (node.is_alive, node.is_draining) {
+        (false, _) => paint.bad("silent"),
+        (true, true) => paint.bad("draining"),
+        (true, false) => paint.good("alive"),
+    };
     let lease = node.lease_left_ms.map(|left_ms| format!("{:.1} s", left_ms as f64 / 1e3));
     let labels: Vec<String> =
         node.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();

@@ -2,26 +2,35 @@
 
 use std::collections::HashMap;
 
+use clap_complete::engine::ArgValueCompleter;
 use serde_json::{json, Value};
+use turnwheel::api;
 use turnwheel::engine::store::Order as Listing;
-use turnwheel::engine::{Action, BulkOrder, PlanId, PlanState, StepId, World};
+use turnwheel::engine::{Action, BulkOrder, PlanId, PlanState, StepId};
 use turnwheel::flow::FlowPlan;
 
 use super::again::{self, Changed};
-use super::exit::{Exit, FAILED, NOTHING, NOT_FOUND};
+use super::complete;
+use super::confirm;
+use super::exit::{Exit, FAILED, NOTHING};
 use super::find::{id_of, PlanRef, Which};
+use super::hand::Hand;
 use super::many;
-use super::paint::{one_line, print, print_json, tell, Paint};
-use super::place::{Hands, Place};
+use super::paint::{count, one_line, print, print_json, tell, Paint};
+use super::place::Place;
 use super::settings::Settings;
 use super::source::Source;
 
 /// Plans of one command, at most, unless --limit says otherwise.
 const PLANS: u32 = 1_000;
 
+/// Plans that are shown before a question.
+const PREVIEWED: usize = 10;
+
 pub(crate) const AFTER_HELP: &str = "\
 Plans are named by id, by the last letters of an id, as «last»; or those are taken that fit what is
-said (--state, --label …). With --dry-run nothing is done.
+said (--state, --label …): on a terminal they are shown first, and it asks, unless --yes is said. With
+--dry-run nothing is done.
 
 If a server has the store it is asked; else the store is opened, and the order written down. Code of
 actions is never run by this command: what has to run is run by turnwheel serve, run or resume.
@@ -44,6 +53,7 @@ store, plan or step; 4 another process has the store and does not serve it; 5 no
 #[derive(Debug, clap::Args)]
 pub(crate) struct Target {
     /// Ids of plans, last letters of ids, or «last».
+    #[arg(add = ArgValueCompleter::new(complete::plans))]
     plans: Vec<PlanRef>,
 
     #[command(flatten)]
@@ -57,6 +67,10 @@ pub(crate) struct Target {
     /// Only show the plans that the order would change.
     #[arg(long)]
     pub(super) dry_run: bool,
+
+    /// Do not ask on a terminal before plans that are described are changed.
+    #[arg(long, short = 'y')]
+    yes: bool,
 
     /// Print one JSON object.
     #[arg(long)]
@@ -135,25 +149,16 @@ pub(crate) struct Resume {
 
 /// An order for a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
+pub(super) enum Order {
     Cancel { is_forced: bool },
     Terminate,
     Skip(Option<StepId>),
     Retry(Option<StepId>),
     Pause,
     Resume,
-}
-
-/// One request to a plan for an order.
-#[derive(Clone, Copy, Debug)]
-enum Ask {
-    Cancel(bool),
-    Terminate,
-    Skip(StepId),
-    SkipFailed,
-    Restart(StepId),
-    Pause,
-    Resume,
+    Revert,
+    Fail,
+    Freeze,
 }
 
 pub(crate) fn cancel(settings: &Settings, arguments: &Cancel) -> Result<(), Exit> {
@@ -172,6 +177,7 @@ pub(crate) fn retry(settings: &Settings, arguments: &Retry) -> Result<(), Exit> 
     let (target, changed) = (&arguments.target, &arguments.changed);
     if arguments.step.is_none() {
         let failed = failed_flows(settings, target)?;
+        let outcome = |(plan, name): (PlanId, String)| Outcome { plan, name, problem: None };
         match &failed[..] {
             [(plan, _)] if target.which.is_all() && !target.dry_run && !target.json => {
                 return again::retry(settings, *plan, changed);
@@ -181,17 +187,19 @@ pub(crate) fn retry(settings: &Settings, arguments: &Retry) -> Result<(), Exit> 
             }
             [] => {}
             _ if target.dry_run => {
-                let outcome =
-                    |(plan, name): (PlanId, String)| Outcome { plan, name, problem: None };
                 let all: Vec<Outcome> = failed.into_iter().map(outcome).collect();
                 return report(settings, target, "retry", &all, true);
             }
-            _ => return again::retry_many(settings, &failed, changed, target.json),
+            _ => {
+                let all: Vec<Outcome> = failed.iter().cloned().map(outcome).collect();
+                target.agree("retry", &all)?;
+                return again::retry_many(settings, &failed, changed, target.json);
+            }
         }
     }
     if changed.is_said() {
         return Err(Exit::usage("--input and --flow-version are for flows that have failed")
-            .advice("the input of a paused plan is edited over HTTP (the order edit_input)"));
+            .advice("turnwheel edit-input changes the input of a paused plan"));
     }
     give(settings, target, Order::Retry(arguments.step.map(StepId)))
 }
@@ -255,6 +263,9 @@ impl Order {
             Self::Retry(_) => "retry",
             Self::Pause => "pause",
             Self::Resume => "resume",
+            Self::Revert => "revert",
+            Self::Fail => "fail",
+            Self::Freeze => "freeze",
         }
     }
 
@@ -268,6 +279,7 @@ impl Order {
             Self::Pause => BulkOrder::Pause,
             Self::Retry(None) | Self::Resume => BulkOrder::Resume,
             Self::Skip(Some(_)) | Self::Retry(Some(_)) => return None,
+            Self::Revert | Self::Fail | Self::Freeze => return None,
         })
     }
 
@@ -275,34 +287,27 @@ impl Order {
         match self {
             Self::Cancel { .. } | Self::Terminate => state != PlanState::Stopped,
             Self::Pause => state == PlanState::Running,
-            Self::Skip(_) | Self::Retry(_) | Self::Resume => state == PlanState::Paused,
+            Self::Freeze => state == PlanState::Scheduled,
+            Self::Skip(_) | Self::Retry(_) | Self::Resume | Self::Revert | Self::Fail => {
+                state == PlanState::Paused
+            }
         }
     }
 
-    /// The requests to a plan.
-    fn asks(self) -> Vec<Ask> {
+    /// The orders to each plan, in the shape of the API.
+    fn asks(self) -> Vec<api::Order> {
+        use api::Order as Ask;
         match self {
-            Self::Cancel { is_forced } => vec![Ask::Cancel(is_forced)],
-            Self::Terminate => vec![Ask::Terminate],
-            Self::Pause => vec![Ask::Pause],
-            Self::Resume | Self::Retry(None) => vec![Ask::Resume],
-            Self::Retry(Some(step)) => vec![Ask::Restart(step), Ask::Resume],
-            Self::Skip(Some(step)) => vec![Ask::Skip(step)],
-            Self::Skip(None) => vec![Ask::SkipFailed],
-        }
-    }
-}
-
-impl Ask {
-    fn body(self) -> Value {
-        match self {
-            Self::Cancel(is_forced) => json!({ "order": "cancel", "force": is_forced }),
-            Self::Terminate => json!({ "order": "terminate" }),
-            Self::Skip(step) => json!({ "order": "skip", "step": step.0 }),
-            Self::SkipFailed => json!({ "order": "skip_failed" }),
-            Self::Restart(step) => json!({ "order": "restart", "step": step.0 }),
-            Self::Pause => json!({ "order": "pause" }),
-            Self::Resume => json!({ "order": "resume" }),
+            Self::Cancel { is_forced } => vec![Ask::Cancel { force: is_forced }],
+            Self::Terminate => vec![Ask::Halt {}],
+            Self::Pause => vec![Ask::Pause {}],
+            Self::Resume | Self::Retry(None) => vec![Ask::Resume {}],
+            Self::Retry(Some(step)) => vec![Ask::Retry { step: step.0 }, Ask::Resume {}],
+            Self::Skip(Some(step)) => vec![Ask::Skip { step: step.0 }],
+            Self::Skip(None) => vec![Ask::SkipFailed {}],
+            Self::Revert => vec![Ask::Revert {}],
+            Self::Fail => vec![Ask::Fail {}],
+            Self::Freeze => vec![Ask::Freeze {}],
         }
     }
 }
@@ -314,33 +319,31 @@ pub(super) struct Outcome {
     pub(super) problem: Option<Exit>,
 }
 
-fn give(settings: &Settings, target: &Target, order: Order) -> Result<(), Exit> {
+pub(super) fn give(settings: &Settings, target: &Target, order: Order) -> Result<(), Exit> {
     if let Some(kind) = order.of_many().filter(|_| target.is_many()) {
+        if target.is_asked_for() {
+            let mut source = Source::of(settings)?;
+            let plans = target.plans(settings, &mut source, |state| order.is_for(state))?;
+            target.agree(order.name(), &plans)?;
+        }
         let outcomes = many::give(settings, &target.which, target.limit as usize, kind)?;
         return conclude(settings, target, order, &outcomes);
     }
-    let place = Place::of(settings);
     let mut source = Source::of(settings)?;
     let plans = target.plans(settings, &mut source, |state| order.is_for(state))?;
     if target.dry_run {
         report(settings, target, order.name(), &plans, true)?;
         return if plans.is_empty() { Err(Exit::new(NOTHING, "")) } else { Ok(()) };
     }
-    let hands = if plans.is_empty() { None } else { Some(place.hands(settings)?) };
-    let by = settings.by();
+    target.agree(order.name(), &plans)?;
     let mut outcomes = Vec::with_capacity(plans.len());
-    for Outcome { plan, name, .. } in plans {
-        let done = order.asks().into_iter().try_for_each(|ask| match &hands {
-            Some(Hands::Own(world)) => order_here(world, plan, ask, &by),
-            Some(Hands::Server(server)) => {
-                server.send("POST", &format!("/plans/{plan}/orders"), Some(&ask.body())).map(drop)
-            }
-            None => Ok(()),
-        });
-        outcomes.push(Outcome { plan, name, problem: done.err() });
-    }
-    if let Some(Hands::Own(world)) = &hands {
-        world.shutdown()?;
+    if !plans.is_empty() {
+        let hand = Hand::open(settings)?;
+        for Outcome { plan, name, .. } in plans {
+            let done = order.asks().iter().try_for_each(|ask| hand.order(plan, ask));
+            outcomes.push(Outcome { plan, name, problem: done.err() });
+        }
+        hand.close()?;
     }
     conclude(settings, target, order, &outcomes)
 }
@@ -374,29 +377,29 @@ pub(super) fn ended(outcomes: &[Outcome]) -> Result<(), Exit> {
     }
 }
 
-fn order_here(world: &World, plan: PlanId, ask: Ask, by: &str) -> Result<(), Exit> {
-    let handle = world.plan(plan);
-    let asked = match ask {
-        Ask::Cancel(false) => handle.cancel(by),
-        Ask::Cancel(true) => handle.cancel_now(by),
-        Ask::Terminate => handle.halt(by),
-        Ask::Skip(step) => handle.skip(step, by),
-        Ask::SkipFailed => handle.skip_failed(by),
-        Ask::Restart(step) => handle.restart_from(step, by),
-        Ask::Pause => handle.pause(by),
-        Ask::Resume => handle.resume(by),
-    };
-    let lost = |error: &dyn std::fmt::Display| Exit::failed(format!("plan {plan}: {error}"));
-    let done = asked.wait().map_err(|error| lost(&error))?;
-    done.map_err(|error| match &error {
-        turnwheel::engine::PlanError::State { problem, .. } if problem.contains("has no step") => {
-            Exit::new(NOT_FOUND, error)
-        }
-        _ => error.into(),
-    })
-}
-
 impl Target {
+    /// Whether somebody is asked before plans that are described are changed: on a terminal.
+    fn is_asked_for(&self) -> bool {
+        self.plans.is_empty() && !self.yes && !self.json && confirm::can_ask()
+    }
+
+    /// Shows the plans that are described, and asks whether they are to be changed.
+    pub(super) fn agree(&self, order: &str, plans: &[Outcome]) -> Result<(), Exit> {
+        if !self.is_asked_for() || plans.is_empty() {
+            return Ok(());
+        }
+        for Outcome { plan, name, .. } in plans.iter().take(PREVIEWED) {
+            tell!("{plan} {}", one_line(name));
+        }
+        if plans.len() > PREVIEWED {
+            tell!("… and {} more", plans.len() - PREVIEWED);
+        }
+        match confirm::agreed(&format!("{order}: {}?", count(plans.len(), "plan")))? {
+            true => Ok(()),
+            false => Err(Exit::failed("nothing was changed")),
+        }
+    }
+
     /// Whether plans are described, and something is to be done with them; a key is of one plan.
     fn is_many(&self) -> bool {
         self.plans.is_empty() && !self.which.is_all() && !self.dry_run && !self.which.has_key()

@@ -27,6 +27,9 @@ pub(crate) fn host_io(settings: &Settings) -> HostIo {
     options.http_networks = networks.iter().filter_map(|name| Network::from_name(name)).collect();
     options.http_ports = settings::ports(settings.get("io.http-ports").0).unwrap_or_default();
     options.namespace_tasks_max = settings.count("flows.namespace-tasks-max");
+    options.requests_max = settings.count("flows.requests-max");
+    options.namespace_requests_max = settings.count("flows.namespace-requests-max");
+    options.function_places = list("io.function-places");
     options.http_redirects = settings.count("io.http-redirects");
     options.body_max = settings.bytes("io.body-max").min(options.body_max);
     options.command_timeout = settings.length("io.command-timeout");

@@ -34,10 +34,15 @@ const DATABASES: [&str; 2] = ["postgres://", "postgresql://"];
 
 impl Place {
     pub(crate) fn of(settings: &Settings) -> Self {
-        let name = settings.get("store").0;
+        Self { file: settings.store(), ..Self::named(settings, settings.get("store").0) }
+    }
+
+    /// The store of a name: the URL of a database, or a file, with `sqlite:` before it or without.
+    pub(crate) fn named(settings: &Settings, name: &str) -> Self {
+        let name = name.strip_prefix("sqlite:").unwrap_or(name);
         let is_database = DATABASES.iter().any(|scheme| name.starts_with(scheme));
         let database = is_database.then(|| name.to_owned());
-        Self { file: settings.store(), sync: settings.sync(), database }
+        Self { file: PathBuf::from(name), sync: settings.sync(), database }
     }
 
     /// The store for running plans, according to the settings.
@@ -176,6 +181,11 @@ impl Place {
         holder.map(|holder| self.server(&holder, settings)).transpose()
     }
 
+    /// The server that is named or has the store; without one, an error with this message.
+    pub(crate) fn server_of(&self, settings: &Settings, without: &str) -> Result<Remote, Exit> {
+        self.served_by(settings)?.ok_or_else(|| no_server(without))
+    }
+
     /// The server that has the store, as the lock file says.
     pub(crate) fn server(&self, holder: &str, settings: &Settings) -> Result<Remote, Exit> {
         match holder.split_once(" serving ") {
@@ -189,6 +199,11 @@ impl Place {
             )),
         }
     }
+}
+
+/// The error where only a server can do something.
+pub(crate) fn no_server(message: &str) -> Exit {
+    Exit::failed(message).advice("start one (turnwheel serve), or name one with --server URL")
 }
 
 /// A URL with dots in the place of its password.

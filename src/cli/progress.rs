@@ -40,7 +40,9 @@ impl Progress {
 
     pub(crate) fn show(&mut self, world: &World, view: &PlanView) {
         let Some((all, bar, lines)) = &mut self.lines else { return };
-        bar.set_position((view.progress() * 1_000.0) as u64);
+        // A step that plans more steps makes the share of those that are done smaller.
+        let done = (view.progress() * 1_000.0) as u64;
+        bar.set_position(done.max(bar.position()));
         bar.set_message(one_line(&view.waits_for()));
         let tree = tree(world, view);
         while lines.len() < tree.len() {

@@ -1,11 +1,12 @@
 //! `turnwheel run`: one flow in this process, to its end; and the resume of an interrupted one.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::{bounded, Receiver, RecvTimeoutError, Sender};
-use serde_json::{json, Map, Value};
+use serde_json::{json, Value};
 use turnwheel::api::PlanDetail;
 use turnwheel::engine::{
     BuildError, Opening, PlanHandle, PlanId, PlanState, PlanView, StoreError, TriggerOptions, World,
@@ -108,14 +109,14 @@ fn load_and_run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> 
     if let Some(key) = &arguments.key {
         options = options.key(key::scoped(&settings.by(), key));
     }
-    for label in &arguments.label {
-        let (name, value) = label.split_once('=').unwrap_or((label, ""));
+    for text in &arguments.label {
+        let (name, value) = label(text);
         options = options.label(name, value);
     }
     let (world, io) = match open(settings)? {
         Runner::Here(world, _) if arguments.detach => {
             world.shutdown()?;
-            return Err(no_server());
+            return Err(place::no_server(NO_SERVER));
         }
         Runner::Here(world, io) => (world, io),
         Runner::Server(server) => {
@@ -124,6 +125,7 @@ fn load_and_run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> 
     };
     let begun = || -> Result<PlanHandle, Exit> {
         let flows = Flows::new(&world).map_err(Exit::failed)?;
+        let flow = flows.resolve(&flow).map_err(Exit::failed)?;
         let added = block_on(flows.add(&flow)).map_err(Exit::failed)?;
         added.map_err(|error| match &error {
             FlowError::Exists(_) => Exit::failed(&error).advice(
@@ -148,6 +150,12 @@ fn load_and_run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> 
         world.go_on(plan.id());
     }
     see_through(&world, &io, &plan, arguments.quiet)
+}
+
+/// A label as it is typed: `NAME` or `NAME=VALUE`.
+pub(super) fn label(text: &str) -> (String, String) {
+    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    (name.to_owned(), value.to_owned())
 }
 
 /// Says whether the flow starts by itself from now on.
@@ -179,12 +187,7 @@ fn run_there(
 ) -> Result<(), Exit> {
     let path = if arguments.schedule { "/flows" } else { "/flows?schedule=false" };
     server.post(path, "application/yaml", text, None)?;
-    let labels: Map<String, Value> = arguments
-        .label
-        .iter()
-        .map(|label| label.split_once('=').unwrap_or((label, "")))
-        .map(|(name, value)| (name.to_owned(), Value::from(value)))
-        .collect();
+    let labels: BTreeMap<String, String> = arguments.label.iter().map(|text| label(text)).collect();
     let (namespace, name, version) = (flow.namespace(), flow.name(), flow.version());
     let path = format!("/flows/{namespace}/{name}/{version}/start");
     let body = json!({ "input": input, "labels": labels }).to_string();
@@ -201,10 +204,7 @@ pub(super) fn print_id(started: &Value) -> Result<(), Exit> {
 }
 
 /// Nobody else runs a plan that this process does not wait for.
-pub(super) fn no_server() -> Exit {
-    Exit::failed("--detach leaves the plan to a server, and none has the store")
-        .advice("start one (turnwheel serve), or name one with --server URL")
-}
+pub(super) const NO_SERVER: &str = "--detach leaves the plan to a server, and none has the store";
 
 /// Waits for the end of a plan that the server has started.
 fn follow_there(

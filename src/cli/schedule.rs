@@ -2,17 +2,20 @@
 
 use std::time::{Duration, SystemTime};
 
+use clap_complete::engine::ArgValueCompleter;
 use serde_json::{json, Value};
 use turnwheel::api::TimingSpec;
 use turnwheel::engine::schedule::{CatchUp, Overlap, Schedule};
 use turnwheel::engine::{Action, Payload, Time, World};
 use turnwheel::flow::{FlowPlan, WithFlows};
 
+use super::complete;
 use super::event::read_json;
 use super::exit::Exit;
 use super::flow;
+use super::format::{Listing, Output, Watch};
 use super::outside::host_io;
-use super::paint::{one_line, print, print_json, table, tell, Paint};
+use super::paint::{one_line, print, Paint};
 use super::place::{Hands, Place};
 use super::remote::encoded;
 use super::settings::Settings;
@@ -48,46 +51,48 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// List all schedules, by name.
-    #[command(after_help = AFTER_HELP)]
-    List {
-        /// Print one JSON object.
-        #[arg(long)]
-        json: bool,
+    List(Output),
+    /// Show a schedule with its settings and its launches.
+    Show {
+        /// The schedule.
+        #[arg(add = ArgValueCompleter::new(complete::schedules))]
+        name: String,
+        #[command(flatten)]
+        output: Output,
     },
     /// Make a schedule, or change the one with its name.
-    #[command(after_help = AFTER_HELP)]
     Add(Add),
     /// Launch nothing more until the schedule is unpaused.
-    #[command(after_help = AFTER_HELP)]
     Pause {
         /// The schedule.
+        #[arg(add = ArgValueCompleter::new(complete::schedules))]
         name: String,
         /// Reason for the pause, for readers.
         #[arg(long, default_value = "")]
         why: String,
     },
     /// Launch again; times that have passed meanwhile are not made up for.
-    #[command(after_help = AFTER_HELP)]
     Unpause {
         /// The schedule.
+        #[arg(add = ArgValueCompleter::new(complete::schedules))]
         name: String,
     },
     /// Remove a schedule; its plans that are under way go on.
-    #[command(after_help = AFTER_HELP)]
     Remove {
         /// The schedule.
+        #[arg(add = ArgValueCompleter::new(complete::schedules))]
         name: String,
     },
     /// Launch now, regardless of the overlap policy; prints the plan.
-    #[command(after_help = AFTER_HELP)]
     Trigger {
         /// The schedule.
+        #[arg(add = ArgValueCompleter::new(complete::schedules))]
         name: String,
     },
     /// Launch the times in a range, such as those of an outage.
-    #[command(after_help = AFTER_HELP)]
     Backfill {
         /// The schedule.
+        #[arg(add = ArgValueCompleter::new(complete::schedules))]
         name: String,
         /// The first time (RFC 3339), or how long ago (2h, 7d).
         #[arg(long, value_name = "TIME", value_parser = span::moment)]
@@ -97,7 +102,6 @@ enum What {
         until: Time,
     },
     /// Show the next times of a schedule, or of a pattern.
-    #[command(after_help = AFTER_HELP)]
     Next(Next),
 }
 
@@ -136,7 +140,7 @@ struct Add {
 
     /// The flow that is started: its name, namespace/name, or with :version; the newest version now
     /// if none is said.
-    #[arg(long, value_name = "FLOW")]
+    #[arg(long, value_name = "FLOW", add = ArgValueCompleter::new(complete::flows))]
     flow: Option<String>,
 
     /// Its input: JSON, @FILE, or - for standard input [default: null, of a flow {}].
@@ -159,7 +163,8 @@ struct Add {
 #[derive(Debug, clap::Args)]
 struct Next {
     /// The schedule; or give a pattern.
-    #[arg(required_unless_present_any = ["cron", "every", "at"], conflicts_with_all = ["cron", "every", "at"])]
+    #[arg(required_unless_present_any = ["cron", "every", "at"], conflicts_with_all = ["cron", "every", "at"],
+          add = ArgValueCompleter::new(complete::schedules))]
     name: Option<String>,
 
     #[command(flatten)]
@@ -174,14 +179,19 @@ struct Next {
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     count: u32,
 
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
     match &arguments.what {
-        What::List { json } => list(settings, *json),
+        What::List(output) => output.repeat(|| list(settings, output).map(|()| Watch::GoOn)),
+        What::Show { name, output } => output.repeat(|| {
+            let all = Source::of(settings)?.schedules()?;
+            let found = all.into_iter().find(|schedule| schedule.name == *name);
+            output.json(name, &json!(found.ok_or_else(|| unknown(name))?))?;
+            Ok(Watch::GoOn)
+        }),
         What::Add(add) => put(settings, add),
         What::Next(next) => times(settings, next),
         What::Pause { name, why } => {
@@ -222,10 +232,8 @@ fn ask_server(
     path: &str,
     body: Option<&Value>,
 ) -> Result<Value, Exit> {
-    let Some(server) = Place::of(settings).served_by(settings)? else {
-        return Err(Exit::failed("schedules launch while a server has the store, and none has")
-            .advice("start one (turnwheel serve), or name one with --server URL"));
-    };
+    let without = "schedules launch while a server has the store, and none has";
+    let server = Place::of(settings).server_of(settings, without)?;
     let path = format!("/schedules/{}{path}", encoded(name));
     server.send("POST", &path, body)
 }
@@ -351,15 +359,14 @@ impl Add {
     }
 }
 
-fn list(settings: &Settings, is_json: bool) -> Result<(), Exit> {
+/// The error for a name without a schedule.
+fn unknown(name: &str) -> Exit {
+    Exit::not_found(format!("there is no schedule «{name}»"))
+        .advice("turnwheel schedule list shows those of the store")
+}
+
+fn list(settings: &Settings, output: &Output) -> Result<(), Exit> {
     let schedules = Source::of(settings)?.schedules()?;
-    if is_json {
-        return print_json(&json!({ "schedules": schedules, "next": null }));
-    }
-    if schedules.is_empty() {
-        tell!("the store has no schedules");
-        return Ok(());
-    }
     let paint = Paint::stdout(settings.colour());
     let rows: Vec<Vec<String>> = schedules
         .iter()
@@ -375,10 +382,21 @@ fn list(settings: &Settings, is_json: bool) -> Result<(), Exit> {
                 _ => one_line(&schedule.spec.action),
             };
             let when = one_line(&when(&schedule.spec.timing));
-            vec![one_line(&schedule.name), when, next, last.unwrap_or_default(), starts]
+            let counts = format!(
+                "{} launched, {} skipped, {} missed, {} failed",
+                schedule.launched, schedule.skipped, schedule.missed, schedule.failed
+            );
+            vec![one_line(&schedule.name), when, next, last.unwrap_or_default(), starts, counts]
         })
         .collect();
-    print(&table(paint, &["schedule", "when", "next", "last", "starts"], &rows))
+    let listing = Listing {
+        value: json!({ "schedules": schedules, "next": null }),
+        headings: &["schedule", "when", "next", "last", "starts", "counts"],
+        wide: 1,
+        rows,
+        nothing: "the store has no schedules",
+    };
+    output.list(settings.colour(), listing)
 }
 
 /// When a schedule launches, for people.
@@ -414,16 +432,10 @@ fn times(settings: &Settings, next: &Next) -> Result<(), Exit> {
             mut source => {
                 let all = source.store()?.schedules("", LISTED)?;
                 let found = all.iter().find(|schedule| schedule.name == *name);
-                let found = found.ok_or_else(|| {
-                    Exit::not_found(format!("there is no schedule «{name}»"))
-                        .advice("turnwheel schedule list shows those of the store")
-                })?;
+                let found = found.ok_or_else(|| unknown(name))?;
                 found.times(now, count).iter().map(ToString::to_string).collect()
             }
         },
     };
-    if next.json {
-        return print_json(&json!({ "times": times }));
-    }
-    times.iter().try_for_each(|time| print(&format!("{time}\n")))
+    next.output.times(&json!({ "times": times }))
 }

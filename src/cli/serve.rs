@@ -235,8 +235,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     };
     let (world, shared) = node::enter(builder, &store, settings)?;
     workers.attach(&world);
-    // Each node would launch all of them.
-    let (jobs, group) = job::open(settings, &world, &executors, shared.is_some())?;
+    let (jobs, group) = job::open(settings, &world, &executors, false)?;
     let (journeys, journeys_group) = journey::open(&world, settings, false)?;
     let options = options.workers(&workers).jobs(&jobs).journeys(&journeys);
     runtime.block_on(note(&world));

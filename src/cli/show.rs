@@ -3,13 +3,16 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use clap_complete::engine::ArgValueCompleter;
 use serde_json::{json, Value};
 use turnwheel::api::{ErrorInfo, PlanDetail, StepInfo};
-use turnwheel::engine::StepState;
+use turnwheel::engine::{PlanId, PlanState, StepState};
 
+use super::complete;
 use super::exit::Exit;
 use super::find::PlanRef;
-use super::paint::{one_line, print, print_json, table, Paint};
+use super::format::{Output, Watch};
+use super::paint::{one_line, table, Paint};
 use super::settings::Settings;
 use super::source::Source;
 use super::span;
@@ -25,6 +28,7 @@ Examples:
   turnwheel show 0190a5c4-7b1e-7cc3-98c4-dc0c0c07398f --step 3     input, output, error of a step
   turnwheel show 398f --json | jq .output
   turnwheel show 398f --steps --json               every step, as the API has them
+  turnwheel show last --watch                      until it is over
 
 Exit codes: 0 shown; 2 wrong usage; 3 there is no such store, plan or step.";
 
@@ -33,40 +37,59 @@ Exit codes: 0 shown; 2 wrong usage; 3 there is no such store, plan or step.";
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
     /// The plan.
+    #[arg(add = ArgValueCompleter::new(complete::plans))]
     plan: PlanRef,
 
     /// Show this step with its input and output.
     #[arg(long, value_name = "STEP")]
     step: Option<u32>,
 
-    /// Of the JSON object: the steps in place of the plan.
-    #[arg(long, requires = "json", conflicts_with = "step")]
+    /// With --json or -o yaml: the steps in place of the plan.
+    #[arg(long, conflicts_with = "step")]
     steps: bool,
 
-    /// Print one JSON object, as the API has it.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
+    if arguments.steps && arguments.output.is_for_people() {
+        return Err(Exit::usage("--steps is for programs").advice("add --json or -o yaml"));
+    }
     let mut source = Source::of(settings)?;
     let id = arguments.plan.find(&mut source)?;
-    let paint = Paint::stdout(settings.colour());
+    arguments.output.repeat(|| show(settings, arguments, &mut source, id))
+}
+
+fn show(
+    settings: &Settings,
+    arguments: &Arguments,
+    source: &mut Source,
+    id: PlanId,
+) -> Result<Watch, Exit> {
+    let (paint, output) = (Paint::stdout(settings.colour()), &arguments.output);
+    let plan = source.plan(id)?;
+    let is_over = plan.summary.state == PlanState::Stopped.name();
+    let name = id.to_string();
     if let Some(number) = arguments.step {
         let step = source.step(id, number)?;
-        return match arguments.json {
-            true => print_json(&json!(step)),
-            false => print(&step_text(paint, &id.to_string(), &step)),
-        };
+        output.one(&number.to_string(), &json!(step), || step_text(paint, &name, &step))?;
+    } else if arguments.steps {
+        output.json(&name, &json!({ "steps": source.steps(id)?, "next": null }))?;
+    } else {
+        let steps = if output.is_for_people() { source.steps(id)? } else { Vec::new() };
+        output.one(&name, &json!(plan), || text(paint, &plan, &steps))?;
     }
-    match (arguments.json, arguments.steps) {
-        (true, true) => print_json(&json!({ "steps": source.steps(id)?, "next": null })),
-        (true, false) => print_json(&json!(source.plan(id)?)),
-        (false, _) => {
-            let plan = source.plan(id)?;
-            print(&text(paint, &plan, &source.steps(id)?))
-        }
-    }
+    Ok(if is_over { Watch::End } else { Watch::GoOn })
+}
+
+/// Labels as they are typed.
+pub(crate) fn labels(labels: &std::collections::BTreeMap<String, String>) -> String {
+    let label = |(name, value): (&String, &String)| match value.as_str() {
+        "" => name.clone(),
+        value => format!("{name}={value}"),
+    };
+    labels.iter().map(label).collect::<Vec<_>>().join(" ")
 }
 
 /// An error as people read it.
@@ -118,12 +141,7 @@ fn text(paint: Paint, plan: &PlanDetail, steps: &[StepInfo]) -> String {
     let took = summary.ended_at.as_ref().and_then(|to| span::between(from, to));
     let took = took.map(|took| format!("{}, after {}", time(&summary.ended_at), span::long(took)));
     line(&mut text, paint, "ended", &took.unwrap_or_default());
-    let label = |(name, value): (&String, &String)| match value.as_str() {
-        "" => name.clone(),
-        value => format!("{name}={value}"),
-    };
-    let labels: Vec<String> = summary.labels.iter().map(label).collect();
-    line(&mut text, paint, "labels", &one_line(&labels.join(" ")));
+    line(&mut text, paint, "labels", &one_line(&labels(&summary.labels)));
     let planning = plan.planning_error.as_ref().map(error_text);
     let error = planning.or_else(|| summary.error.as_deref().map(one_line));
     line(&mut text, paint, "error", &paint.bad(&error.unwrap_or_default()));

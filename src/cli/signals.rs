@@ -9,6 +9,29 @@ use super::notify::Supervisor;
 use super::serve;
 use super::settings::Settings;
 
+/// Asks a server to stop in order when its standard input ends: `turnwheel dev` holds it open, so that
+/// no node outlives it. It is no setting, and so it has another name than those.
+pub(super) const UNTIL_INPUT_ENDS: &str = "_TURNWHEEL_UNTIL_INPUT_ENDS";
+
+/// Ends when standard input does, if the process was started so.
+async fn input_ended() {
+    if std::env::var_os(UNTIL_INPUT_ENDS).is_none() {
+        return std::future::pending().await;
+    }
+    // A thread of its own: the end of the process must not wait for it.
+    let (ended, hears) = tokio::sync::oneshot::channel();
+    let read = move || {
+        let _all = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        let _gone = ended.send(());
+    };
+    let spawned = std::thread::Builder::new().name("input".to_owned()).spawn(read);
+    if let Err(error) = spawned.map(drop) {
+        tracing::error!(%error, "the end of standard input is not noticed");
+        return std::future::pending().await;
+    }
+    let _told = hears.await;
+}
+
 /// Ends at a stop signal.
 pub(super) fn stop() -> std::io::Result<impl Future<Output = ()>> {
     #[cfg(unix)]
@@ -23,13 +46,17 @@ pub(super) fn stop() -> std::io::Result<impl Future<Output = ()>> {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
+                () = input_ended() => {}
             }
         })
     }
     #[cfg(not(unix))]
     Ok(async {
-        // Without a handler there is no orderly stop, but durable data is safe.
-        let _ = tokio::signal::ctrl_c().await;
+        tokio::select! {
+            // Without a handler there is no orderly stop, but durable data is safe.
+            _ = tokio::signal::ctrl_c() => {}
+            () = input_ended() => {}
+        }
     })
 }
 

@@ -89,6 +89,29 @@ mod tests {
     }
 
     #[test]
+    fn every_length_that_is_typed_is_read_as_it_is_meant() {
+        let units =
+            [("ms", 1_u64), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+        let mut number = 1_u64;
+        for step in 0..2_000_u64 {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step);
+            let count = number >> 44;
+            for (unit, ms) in units {
+                let found = duration(&format!("{count}{unit}")).expect("it is one");
+                let wanted = Duration::from_millis(count * ms);
+                assert!(
+                    found.abs_diff(wanted) < Duration::from_millis(1),
+                    "{count}{unit}: {found:?}"
+                );
+                // What is shown begins with a number, whatever its size.
+                assert!(long(found).starts_with(|sign: char| sign.is_ascii_digit()), "{found:?}");
+                assert!(duration(&format!("{count}{unit}x")).is_err());
+                assert!(duration(&format!(" {count}{unit}")).is_err());
+            }
+        }
+    }
+
+    #[test]
     fn moments_are_times_or_how_long_ago() {
         let now = Time::from(SystemTime::now());
         let hour = moment("1h").expect("an hour ago");

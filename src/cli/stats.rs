@@ -10,7 +10,8 @@ use turnwheel::engine::{PlanState, Time, Waiting};
 use turnwheel::shape;
 
 use super::exit::Exit;
-use super::paint::{one_line, print, print_json, Paint};
+use super::format::{Output, Watch};
+use super::paint::{one_line, Paint};
 use super::place::Place;
 use super::settings::Settings;
 use super::source::Source;
@@ -20,6 +21,7 @@ const AFTER_HELP: &str = "\
 Examples:
   turnwheel stats
   turnwheel stats --json | jq .states.paused
+  turnwheel stats --watch
 
 Exit codes: 0 shown; 2 wrong usage; 3 there is no such store.";
 
@@ -27,9 +29,8 @@ Exit codes: 0 shown; 2 wrong usage; 3 there is no such store.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// Counts, of a store or a server.
@@ -42,7 +43,12 @@ struct Found {
 
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
     let mut source = Source::of(settings)?;
-    let found = found(settings, &mut source)?;
+    let output = &arguments.output;
+    output.repeat(|| show(settings, output, &mut source).map(|()| Watch::GoOn))
+}
+
+fn show(settings: &Settings, output: &Output, source: &mut Source) -> Result<(), Exit> {
+    let found = found(settings, source)?;
     let (mut states, mut results, mut waits) = (Map::new(), Map::new(), Map::new());
     for group in &found.counts {
         add(&mut states, &group.state, group.plans);
@@ -52,14 +58,12 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         }
     }
     let total: u64 = found.counts.iter().map(|group| group.plans).sum();
-    let (oldest, schedules) = (oldest(&mut source)?, source.schedules()?.len());
-    if arguments.json {
-        return print_json(&json!({
-            "store": found.name, "bytes": found.bytes, "plans": total, "states": states,
-            "results": results, "waits": waits, "schedules": schedules, "locks": found.locks,
-            "oldest_open": oldest,
-        }));
-    }
+    let (oldest, schedules) = (oldest(source)?, source.schedules()?.len());
+    let value = json!({
+        "store": found.name, "bytes": found.bytes, "plans": total, "states": states,
+        "results": results, "waits": waits, "schedules": schedules, "locks": found.locks,
+        "oldest_open": oldest,
+    });
     let paint = Paint::stdout(settings.colour());
     let mut text = String::new();
     let mut line = |name: &str, said: &str| {
@@ -89,7 +93,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         let state = paint.plan(&row.state);
         line("oldest open", &format!("{} {name}, {state} for {} {why}", row.id, span::long(age)));
     }
-    print(&text)
+    output.one(&found.name, &value, || text)
 }
 
 fn found(settings: &Settings, source: &mut Source) -> Result<Found, Exit> {

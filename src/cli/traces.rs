@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use turnwheel::otlp::{self, Exporter, Layer};
+use turnwheel::otlp::{self, Environment, Exporter, Layer};
 
 use super::exit::Exit;
 use super::paint::tell;
@@ -16,7 +16,9 @@ pub(crate) fn of(
     settings: &Settings,
     flag: Option<&str>,
 ) -> Result<Option<(Layer, Exporter)>, Exit> {
-    let Some(url) = flag.or_else(|| settings.text("otlp")) else { return Ok(None) };
+    let environment = Environment::read();
+    let url = flag.or_else(|| settings.text("otlp")).or(environment.endpoint.as_deref());
+    let Some(url) = url else { return Ok(None) };
     let started = otlp::start(url);
     started.map(Some).map_err(|error| {
         Exit::usage(error).advice("name a collector with --otlp URL or the setting «otlp»")

@@ -1,13 +1,16 @@
 //! `turnwheel tree`: the actions of a plan under those that planned them, and its sub-plans.
 
+use clap_complete::engine::ArgValueCompleter;
 use serde_json::{json, Value};
 use turnwheel::api::{Node, PlanSummary, Tree, TreeNode};
 use turnwheel::engine::store::{Filter, Order};
-use turnwheel::engine::{PlanId, StepKind, StepState};
+use turnwheel::engine::{PlanId, PlanState, StepKind, StepState};
 
+use super::complete;
 use super::exit::Exit;
 use super::find::{id_of, PlanRef};
-use super::paint::{one_line, print, print_json, Paint};
+use super::format::{Output, Watch};
+use super::paint::{one_line, Paint};
 use super::settings::Settings;
 use super::show::{error_text, ran};
 use super::source::Source;
@@ -31,29 +34,42 @@ Exit codes: 0 shown; 2 wrong usage; 3 there is no such store or plan.";
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
     /// The plan.
+    #[arg(add = ArgValueCompleter::new(complete::plans))]
     plan: PlanRef,
 
     /// Also show the plans started by its steps.
     #[arg(long)]
     sub_plans: bool,
 
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
     let mut source = Source::of(settings)?;
     let id = arguments.plan.find(&mut source)?;
-    let goes_down = arguments.sub_plans;
-    if arguments.json {
-        return print_json(&json_of(&mut source, id, goes_down, 0)?);
-    }
-    let mut text = String::new();
-    let paint = Paint::stdout(settings.colour());
+    arguments.output.repeat(|| show(settings, arguments, &mut source, id))
+}
+
+fn show(
+    settings: &Settings,
+    arguments: &Arguments,
+    source: &mut Source,
+    id: PlanId,
+) -> Result<Watch, Exit> {
+    let (output, goes_down) = (&arguments.output, arguments.sub_plans);
     let summary = source.plan(id)?.summary;
-    draw(&mut source, paint, &summary, goes_down, 0, &mut text)?;
-    print(&text)
+    let mut text = String::new();
+    if output.is_for_people() {
+        let paint = Paint::stdout(settings.colour());
+        draw(source, paint, &summary, goes_down, 0, &mut text)?;
+        output.one(&summary.id, &Value::Null, || text)?;
+    } else {
+        let tree = json_of(source, id, goes_down, 0)?;
+        output.json(&summary.id, &tree)?;
+    }
+    let is_over = summary.state == PlanState::Stopped.name();
+    Ok(if is_over { Watch::End } else { Watch::GoOn })
 }
 
 /// The plans started by a plan, oldest first.

@@ -1,7 +1,7 @@
 //! Files of jobs, in YAML or JSON, and `turnwheel job apply`.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, IsTerminal as _, Read as _};
+use std::io::Read as _;
 use std::time::Duration;
 
 use serde_json::{json, Value};
@@ -9,6 +9,7 @@ use turnwheel::flow::documents;
 use turnwheel::jobs::{show, JobSpec, Jobs};
 
 use super::{all, ask, done, path, Remote, Settings};
+use crate::cli::confirm;
 use crate::cli::exit::Exit;
 use crate::cli::paint::{one_line, print, Paint};
 
@@ -192,15 +193,11 @@ pub(super) fn apply(
 
 /// Asks on the terminal.
 fn agreed() -> Result<bool, Exit> {
-    if !std::io::stdin().is_terminal() {
+    if !confirm::can_ask() {
         let problem = "nobody can be asked here whether to apply this: nothing was changed";
         return Err(Exit::usage(problem).advice("say --yes to apply it, or --dry-run to look"));
     }
-    print("Apply? [y/N] ")?;
-    let mut line = String::new();
-    let read = std::io::stdin().lock().read_line(&mut line);
-    read.map_err(|error| Exit::failed(format!("standard input: {error}")))?;
-    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+    confirm::agreed("Apply?")
 }
 
 /// Stores changes, each only if nobody has edited the job since it was compared.

@@ -4,6 +4,7 @@ mod add;
 mod file;
 mod follow;
 
+use clap_complete::engine::ArgValueCompleter;
 use serde_json::{json, Value};
 use turnwheel::engine::World;
 use turnwheel::jobs::{
@@ -15,9 +16,11 @@ use turnwheel::runtime::Group;
 use add::Add;
 use file::read_one;
 
+use super::complete;
 use super::exit::Exit;
+use super::format::{Listing, Output, Watch};
 use super::outside::host_io;
-use super::paint::{one_line, print, print_json, table, Paint};
+use super::paint::{one_line, print, print_json};
 use super::place::{Hands, Place};
 use super::remote::{encoded, Remote};
 use super::settings::{labels, Settings};
@@ -47,42 +50,38 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// Make a job, or change the one with its name.
-    #[command(after_help = AFTER_HELP)]
     Add(Box<Add>),
     /// List all jobs, by name.
-    #[command(after_help = AFTER_HELP)]
-    List {
-        /// Print one JSON object.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show a job with its settings and state, as JSON.
-    #[command(after_help = AFTER_HELP)]
+    List(Output),
+    /// Show a job with its settings and state, as JSON or YAML.
     Show {
         /// The job.
+        #[arg(add = ArgValueCompleter::new(complete::jobs))]
         name: String,
+        #[command(flatten)]
+        output: Output,
     },
     /// Launch a job now, also a disabled one.
-    #[command(after_help = AFTER_HELP)]
     Run {
         /// The job.
+        #[arg(add = ArgValueCompleter::new(complete::jobs))]
         name: String,
         /// Launch it whatever its overlap policy says.
         #[arg(long)]
         force: bool,
     },
     /// End a launch: what runs is cancelled with its process group.
-    #[command(after_help = AFTER_HELP)]
     Cancel {
         /// The job.
+        #[arg(add = ArgValueCompleter::new(complete::jobs))]
         name: String,
         /// Number of the launch.
         launch: u64,
     },
     /// Show the launches of a job, the newest first: runs, and reasons where there are none.
-    #[command(after_help = AFTER_HELP)]
     History {
         /// The job.
+        #[arg(add = ArgValueCompleter::new(complete::jobs))]
         name: String,
         /// Number of launches.
         #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20,
@@ -94,40 +93,38 @@ enum What {
         /// Print the output of the newest launch, or of that one, as it is written.
         #[arg(long, short = 'f')]
         follow: bool,
-        /// Print one JSON object.
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        shown: Output,
     },
     /// Show the next times of a job.
-    #[command(after_help = AFTER_HELP)]
     Next {
         /// The job.
+        #[arg(add = ArgValueCompleter::new(complete::jobs))]
         name: String,
         /// Number of times.
         #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 10,
               value_parser = clap::value_parser!(u32).range(1..=1_000))]
         count: u32,
+        #[command(flatten)]
+        output: Output,
     },
     /// Switch a job off or on.
-    #[command(after_help = AFTER_HELP)]
     Toggle {
         /// The job.
+        #[arg(add = ArgValueCompleter::new(complete::jobs))]
         name: String,
     },
     /// Remove a job with its history.
-    #[command(after_help = AFTER_HELP)]
     Rm {
         /// The job.
+        #[arg(add = ArgValueCompleter::new(complete::jobs))]
         name: String,
     },
     /// Look at the executors of the node, plugins included.
-    #[command(after_help = AFTER_HELP)]
-    Executors,
+    Executors(Output),
     /// Print all jobs as a JSON list, for job import.
-    #[command(after_help = AFTER_HELP)]
     Export,
     /// Show what files of jobs would change, and change it: YAML or JSON, one job or several.
-    #[command(after_help = AFTER_HELP)]
     Apply {
         /// The files; - for standard input.
         #[arg(required = true)]
@@ -140,7 +137,6 @@ enum What {
         dry_run: bool,
     },
     /// Make the jobs of a file: a JSON list, or a backup of Dkron, or what its server has.
-    #[command(after_help = AFTER_HELP)]
     Import {
         /// The file; - for standard input; with --from dkron also http://dkron:8080.
         file: String,
@@ -161,9 +157,11 @@ pub(crate) fn open(
     let group = group.map_err(|error| Exit::failed(format!("jobs: {error}")))?;
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = if host.trim().is_empty() { "local" } else { host.trim() };
-    let node = Node::new(settings.text("jobs.node").unwrap_or(host));
+    let name = settings.text("jobs.node").or(settings.text("serve.node"));
+    let node = Node::new(name.unwrap_or(host));
     // Labels that cannot be read are a problem of the settings, which were checked.
-    let labels = labels(settings.text("jobs.labels").unwrap_or_default()).unwrap_or_default();
+    let text = settings.text("jobs.labels").or(settings.text("serve.labels"));
+    let labels = labels(text.unwrap_or_default()).unwrap_or_default();
     let node = labels.into_iter().fold(node, |node, (name, value)| node.label(name, value));
     let options = JobsOptions::new(executors).node(node);
     let options = match settings.text("jobs.notify") {
@@ -225,8 +223,11 @@ fn ask(
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
     match &arguments.what {
         What::Add(add) => put(settings, add),
-        What::List { json } => list(settings, *json),
-        What::Show { name } => print_json(&one(settings, name)?),
+        What::List(output) => output.repeat(|| list(settings, output).map(|()| Watch::GoOn)),
+        What::Show { name, output } => output.repeat(|| {
+            output.json(name, &one(settings, name)?)?;
+            Ok(Watch::GoOn)
+        }),
         What::Run { name, force } => {
             let body = json!({ "force": force });
             let here =
@@ -245,8 +246,10 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         }
         What::History { name, output, follow: true, .. } => follow::follow(settings, name, *output),
         What::History { name, output: Some(launch), .. } => output(settings, name, *launch),
-        What::History { name, count, json, .. } => history(settings, name, *count, *json),
-        What::Next { name, count } => next(settings, name, *count),
+        What::History { name, count, shown, .. } => {
+            shown.repeat(|| history(settings, name, *count, shown).map(|()| Watch::GoOn))
+        }
+        What::Next { name, count, output } => next(settings, name, *count, output),
         What::Toggle { name } => {
             let here = |jobs: &Jobs, by: &str| Ok(show::job(&done(jobs.toggle(name, None, by))?));
             let path = path(name, "/toggle");
@@ -261,7 +264,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
             ask(settings, here, |server| server.send("DELETE", &path, None))?;
             print(&format!("{name} is removed\n"))
         }
-        What::Executors => executors(settings),
+        What::Executors(output) => executors(settings, output),
         What::Export => {
             let jobs = all(settings)?;
             let specs: Vec<&Value> = jobs.iter().map(|job| &job["spec"]).collect();
@@ -346,31 +349,37 @@ fn import(settings: &Settings, file: &str, is_dkron: bool) -> Result<(), Exit> {
     }
 }
 
-fn executors(settings: &Settings) -> Result<(), Exit> {
-    let here = |jobs: &Jobs, _: &str| Ok(show::executors(jobs.executors()));
+fn executors(settings: &Settings, output: &Output) -> Result<(), Exit> {
+    let here = |jobs: &Jobs, _: &str| Ok(show::executors(jobs.executors(), true));
     let answer = ask(settings, here, |server| server.send("GET", "/job-executors", None))?;
-    let paint = Paint::stdout(settings.colour());
     let all = answer["executors"].as_array().cloned().unwrap_or_default();
     let rows: Vec<Vec<String>> = all
         .iter()
         .map(|it| {
-            let state = if it["is_ready"] == true { "ready" } else { "broken" };
+            let state = match it["is_ready"].as_bool() {
+                Some(true) => "ready",
+                Some(false) => "broken",
+                None => "unknown",
+            };
             vec![text(&it["name"]), state.to_owned(), text(&it["detail"])]
         })
         .collect();
-    print(&table(paint, &["executor", "state", "detail"], &rows))
+    let listing = Listing {
+        value: answer,
+        headings: &["executor", "state", "detail"],
+        wide: 0,
+        rows,
+        nothing: "there are no executors",
+    };
+    output.list(settings.colour(), listing)
 }
 
 fn text(value: &Value) -> String {
     one_line(value.as_str().unwrap_or_default())
 }
 
-fn list(settings: &Settings, is_json: bool) -> Result<(), Exit> {
+fn list(settings: &Settings, output: &Output) -> Result<(), Exit> {
     let jobs = all(settings)?;
-    if is_json {
-        return print_json(&json!({ "jobs": jobs }));
-    }
-    let paint = Paint::stdout(settings.colour());
     let rows: Vec<Vec<String>> = jobs
         .iter()
         .map(|job| {
@@ -387,13 +396,21 @@ fn list(settings: &Settings, is_json: bool) -> Result<(), Exit> {
                 true => text(&spec["schedule"]),
                 false => format!("{} after {}", text(&spec["schedule"]), after.join(", ")),
             };
-            vec![text(&spec["name"]), when, next, text(&job["status"])]
+            let (executor, overlap) = (text(&spec["executor"]), text(&spec["overlap"]));
+            vec![text(&spec["name"]), when, next, text(&job["status"]), executor, overlap]
         })
         .collect();
-    print(&table(paint, &["job", "when", "next", "last"], &rows))
+    let listing = Listing {
+        value: json!({ "jobs": jobs }),
+        headings: &["job", "when", "next", "last", "executor", "overlap"],
+        wide: 2,
+        rows,
+        nothing: "there are no jobs",
+    };
+    output.list(settings.colour(), listing)
 }
 
-fn history(settings: &Settings, name: &str, count: u32, is_json: bool) -> Result<(), Exit> {
+fn history(settings: &Settings, name: &str, count: u32, output: &Output) -> Result<(), Exit> {
     let here = |jobs: &Jobs, _: &str| {
         let found = block_on(jobs.history(name, None, count as usize));
         let found = found.map_err(|refused| Exit::failed(format!("jobs: {refused}")))??;
@@ -401,10 +418,6 @@ fn history(settings: &Settings, name: &str, count: u32, is_json: bool) -> Result
     };
     let path = path(name, &format!("/history?limit={count}"));
     let answer = ask(settings, here, |server| server.send("GET", &path, None))?;
-    if is_json {
-        return print_json(&answer);
-    }
-    let paint = Paint::stdout(settings.colour());
     let launches = answer["launches"].as_array().cloned().unwrap_or_default();
     let rows: Vec<Vec<String>> = launches
         .iter()
@@ -418,7 +431,14 @@ fn history(settings: &Settings, name: &str, count: u32, is_json: bool) -> Result
             vec![id, text(&launch["planned"]), state, runs.to_string(), text(&launch["reason"])]
         })
         .collect();
-    print(&table(paint, &["launch", "planned", "state", "runs", "reason"], &rows))
+    let listing = Listing {
+        value: answer,
+        headings: &["launch", "planned", "state", "runs", "reason"],
+        wide: 0,
+        rows,
+        nothing: "the job was not launched yet",
+    };
+    output.list(settings.colour(), listing)
 }
 
 fn output(settings: &Settings, name: &str, launch: u64) -> Result<(), Exit> {
@@ -436,13 +456,12 @@ fn output(settings: &Settings, name: &str, launch: u64) -> Result<(), Exit> {
     print(answer["output"].as_str().unwrap_or_default())
 }
 
-fn next(settings: &Settings, name: &str, count: u32) -> Result<(), Exit> {
+fn next(settings: &Settings, name: &str, count: u32, output: &Output) -> Result<(), Exit> {
     let here = |jobs: &Jobs, _: &str| {
         let times = done(jobs.next(name, count as usize))?;
         Ok(json!({ "times": times.iter().map(ToString::to_string).collect::<Vec<_>>() }))
     };
     let path = path(name, &format!("/times?limit={count}"));
     let answer = ask(settings, here, |server| server.send("GET", &path, None))?;
-    let times = answer["times"].as_array().cloned().unwrap_or_default();
-    times.iter().try_for_each(|time| print(&format!("{}\n", text(time))))
+    output.times(&answer)
 }

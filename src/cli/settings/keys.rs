@@ -151,19 +151,26 @@ pub(crate) const KEYS: &[Key] = &[
         "flows.sinks",
         Kind::Sinks,
         "",
-        "a file of sinks, to which events of flows are delivered: name, address and types in a line",
+        "a file of sinks, to which events of flows are delivered: name, address, types and «ordered» in a line",
     ),
     key(
         "flows.tasks-max",
         Kind::Count,
         "64",
-        "how many tasks of flows do something outside at once",
+        "how many tasks of flows run commands and containers at once",
     ),
     key(
         "flows.namespace-tasks-max",
         Kind::Count,
         "48",
         "how many of them may be of one namespace, so that others have places left",
+    ),
+    key("flows.requests-max", Kind::Count, "64", "how many tasks of flows ask services at once"),
+    key(
+        "flows.namespace-requests-max",
+        Kind::Count,
+        "48",
+        "how many of them may be of one namespace",
     ),
     key("jobs.node", Kind::Text, "", "the name of this node in runs of jobs; else the host's"),
     key(
@@ -303,6 +310,12 @@ pub(crate) const KEYS: &[Key] = &[
         "the networks that flows may talk to, by resolved address; link-local has metadata of clouds",
     ),
     key("io.http-ports", Kind::Ports, "*", "the ports that flows may talk to, such as 443,8000-8999"),
+    key(
+        "io.function-places",
+        Kind::Text,
+        "",
+        "addresses, comma-separated, of functions that flows take without knowing their SHA-256",
+    ),
     key("io.http-redirects", Kind::Count, "10", "how many redirections a request follows"),
     key("io.body-max", Kind::Bytes, "4MiB", "the longest answer to a request of a flow"),
     key(

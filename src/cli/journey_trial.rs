@@ -1,0 +1,150 @@
+//! Definitions of journeys that are tried: on recorded events, or by hand. Nothing is stored.
+
+use std::io::{self, BufRead};
+use std::path::{Path, PathBuf};
+
+use serde_json::{json, Value};
+use turnwheel::engine::Time;
+use turnwheel::flow::CloudEvent;
+use turnwheel::journeys::{Definition, Recording, Tried};
+
+use super::check::text_of;
+use super::exit::Exit;
+use super::journey::{definition, parsed};
+use super::journey_look::lines;
+use super::paint::{print, print_json, table, Paint};
+use super::settings::Settings;
+
+pub(super) const SIMULATE_HELP: &str = "\
+Each line of standard input is something that happens to the user «you»:
+  event KIND [JSON]   an event with its data
+  user JSON           the attributes are these
+  wait TIME           time passes, such as P1D or PT2H
+After each line the moves, the messages and the place of the user are printed. Time begins at
+2026-01-01T00:00:00Z.
+
+Examples:
+  printf 'event customer.created {\"consent\": true}\\nwait P3D\\n' |
+      turnwheel journey simulate onboarding.yaml";
+
+/// The user of a simulation.
+const YOU: &str = "you";
+
+/// When a simulation begins.
+const BEGIN: &str = "2026-01-01T00:00:00Z";
+
+pub(super) fn dry_run(
+    settings: &Settings,
+    (file, events): (&PathBuf, &PathBuf),
+    users: Option<&PathBuf>,
+    until: Option<&str>,
+    is_json: bool,
+) -> Result<(), Exit> {
+    let definition = definition(settings, file)?;
+    let mut recording = Recording::new(parsed("events", &text_of(events)?)?);
+    if let Some(users) = users {
+        recording.users = parsed("--users", &text_of(users)?)?;
+    }
+    recording.until = until.map(str::to_owned);
+    let tried = recording.on(&definition).map_err(Exit::usage)?;
+    if is_json {
+        return print_json(&json!(tried));
+    }
+    let row = |it: &turnwheel::journeys::TriedMove| {
+        let moved = &it.moved;
+        let (path, problem) = (moved.path.join(" "), moved.problem.clone().unwrap_or_default());
+        vec![moved.at.to_string(), it.user.clone(), moved.cause.to_owned(), path, problem]
+    };
+    let rows: Vec<Vec<String>> = tried.moved.iter().map(row).collect();
+    print(&table(
+        Paint::stdout(settings.colour()),
+        &["time", "user", "cause", "path", "problem"],
+        &rows,
+    ))
+}
+
+/// Happenings of the user so far: each line is tried with all before it.
+struct Story<'a> {
+    definition: &'a Definition,
+    events: Vec<Value>,
+    attributes: Value,
+    now: Time,
+}
+
+pub(super) fn simulate(settings: &Settings, file: &Path) -> Result<(), Exit> {
+    let definition = definition(settings, file)?;
+    let now = BEGIN.parse().map_err(|error| Exit::failed(format!("{BEGIN}: {error}")))?;
+    let attributes = json!({});
+    let mut story = Story { definition: &definition, events: Vec::new(), attributes, now };
+    let mut known = (0, 0);
+    for line in io::stdin().lock().lines() {
+        let line = line.map_err(Exit::failed)?;
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        story.happens(line)?;
+        let tried = story.told()?;
+        print(&said(line, &tried, known))?;
+        known = (tried.moved.len(), tried.messages.len());
+    }
+    Ok(())
+}
+
+impl Story<'_> {
+    fn happens(&mut self, line: &str) -> Result<(), Exit> {
+        let (verb, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let rest = rest.trim();
+        match verb {
+            "event" => {
+                let (kind, data) = rest.split_once(char::is_whitespace).unwrap_or((rest, "null"));
+                let id = self.events.len().to_string();
+                let event = CloudEvent::new(id, "simulate", kind).subject(YOU);
+                let mut event = event.data(parsed("the data of the event", data)?).to_value();
+                event["time"] = json!(self.now.to_string());
+                self.events.push(event);
+            }
+            "user" => self.attributes = parsed("the attributes", rest)?,
+            "wait" => {
+                let length = turnwheel::journeys::duration(rest).map_err(Exit::usage)?;
+                self.now = self.now.after(length);
+            }
+            _ => {
+                let problem = format!("«{line}»: a line begins with event, user or wait");
+                return Err(Exit::usage(problem));
+            }
+        }
+        Ok(())
+    }
+
+    fn told(&self) -> Result<Tried, Exit> {
+        let mut recording = Recording::new(self.events.clone());
+        let attributes = serde_json::from_value(self.attributes.clone());
+        recording.users.insert(YOU.to_owned(), attributes.map_err(Exit::usage)?);
+        recording.until = Some(self.now.to_string());
+        recording.on(self.definition).map_err(Exit::usage)
+    }
+}
+
+/// Changes by a line, and where the user is then.
+fn said(line: &str, tried: &Tried, (moves, messages): (usize, usize)) -> String {
+    let mut text = format!("> {line}\n");
+    for it in tried.moved.iter().skip(moves) {
+        let (moved, at) = (&it.moved, it.moved.at);
+        text.push_str(&format!("  {at} {}: {}\n", moved.cause, moved.path.join(" ")));
+        if let Some(problem) = &moved.problem {
+            text.push_str(&format!("    {problem}\n"));
+        }
+    }
+    for it in tried.messages.iter().skip(messages) {
+        let message = &it.message;
+        text.push_str(&format!(
+            "  {} {} sends through {}: {}\n",
+            it.at, message.element, it.channel, message.body
+        ));
+    }
+    let you = tried.users.iter().find(|user| user.user == YOU).map(|user| json!(user));
+    let passes = you.map(|you| you["passes"].clone()).unwrap_or_default();
+    lines(&passes).iter().for_each(|line| text.push_str(&format!("  {line}\n")));
+    text
+}
