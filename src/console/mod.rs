@@ -1,19 +1,26 @@
 //! The console: pages that a browser shows, embedded in the binary.
 //!
-//! The pages are files in `assets/`: one document, one style sheet, a few modules of JavaScript,
-//! nothing from other sites. They call the API of the same router by relative addresses, so they
-//! work under any path. They hold no secrets and need no token; the API does.
-//! `tests/http/console.rs` checks that every link leads to a served file, and every request to an
-//! operation of the API.
+//! The pages are components of Preact with htm: files in `assets/` and two modules of others in
+//! `vendored/`, served as they are, without a build step and with nothing from other sites. They call
+//! the API of the same router by relative addresses, so they work under any path. They hold no
+//! secrets and need no token; the API does. `tests/http/console.rs` checks that every link leads to a
+//! served file, every request to an operation of the API, and the hashes of `vendored/VENDORED`.
 //!
 //! | file | content |
 //! | --- | --- |
-//! | `app.js` | pages by address, navigation, keys, the token |
-//! | `api.js` | requests, problems, events sent by the server |
-//! | `dom.js` | elements from data, always as text |
-//! | `format.js` | times, durations and numbers as people read them |
-//! | `editor.js`, `flowgraph.js` | a flow as a text with problems at their lines, and as a graph |
-//! | `overview.js`, `plans.js`, `plan.js`, `steps.js`, `picture.js`, `flows.js`, `schedules.js`, `entities.js`, `runtime.js`, `world.js` | the pages |
+//! | `app.js`, `keys.js` | the shell: pages by address, navigation, keys, zone and colours, the token |
+//! | `api.js`, `sse.js`, `live.js`, `resource.js` | requests, streams of events, what a view has loaded |
+//! | `settings.js`, `theme.js`, `format.js` | what the reader chose; times, durations and numbers |
+//! | `ui.js`, `dialogs.js`, `charts.js` | components that every view uses |
+//! | `flow-graph.js`, `dag.js`, `step-graph.js` | drawings: a definition, boxes and arrows, steps |
+//! | `overview.js`, `recent.js` | what fails, waits and was done lately |
+//! | `runs.js`, `bulk.js` | the list of runs, orders for many |
+//! | `run.js`, `run-state.js`, `run-orders.js`, `task.js`, `timeline.js`, `steps.js` | one run |
+//! | `flows.js`, `flow.js`, `flow-start.js`, `editor.js`, `yaml.js` | flows, their start, and a flow as a text |
+//! | `schedules.js`, `events.js` | schedules with their runs; events and dead letters |
+//! | `jobs.js`, `job.js`, `job-form.js` | jobs, one job, its form |
+//! | `journeys.js`, `journey.js`, `journey-graph.js`, `walk.js` | journeys, one with counts or a user, a walk by hand |
+//! | `cluster.js`, `system.js`, `runtime.js`, `entities.js` | nodes and slots; queues, workers, entities |
 
 mod asset;
 
@@ -86,5 +93,5 @@ fn answer(name: &str, asked: &HeaderMap) -> Response {
         return (StatusCode::NOT_MODIFIED, headers).into_response();
     }
     headers.insert(header::CONTENT_TYPE, value(asset.kind()));
-    (headers, asset.text).into_response()
+    (headers, asset.text.into_owned()).into_response()
 }

@@ -1,11 +1,16 @@
 // Requests to the API of the same server. Every operation that the console uses is named here: a test looks
 // whether the API has it.
 
+import { EventReader } from "./sse.js";
+
 /** Operations by a name of our own; paths as the description of the API says them. */
 export const operations = {
   health: "GET health",
   stats: "GET stats",
   world: "GET world",
+  nodes: "GET nodes",
+  slots: "GET slots",
+  drain: "POST nodes/{name}/drain",
   actions: "GET actions",
   locks: "GET locks",
   runtime: "GET runtime",
@@ -34,6 +39,7 @@ export const operations = {
   checkFlow: "POST flows/check",
   startFlow: "POST flows/{namespace}/{name}/{version}/start",
   schedules: "GET schedules",
+  schedule: "GET schedules/{name}",
   scheduleTimes: "GET schedules/{name}/times",
   pause: "POST schedules/{name}/pause",
   unpause: "POST schedules/{name}/unpause",
@@ -41,6 +47,25 @@ export const operations = {
   backfill: "POST schedules/{name}/backfill",
   putSchedule: "PUT schedules/{name}",
   removeSchedule: "DELETE schedules/{name}",
+  jobs: "GET jobs",
+  job: "GET jobs/{name}",
+  putJob: "PUT jobs/{name}",
+  removeJob: "DELETE jobs/{name}",
+  runJob: "POST jobs/{name}/run",
+  toggleJob: "POST jobs/{name}/toggle",
+  cancelLaunch: "POST jobs/{name}/cancel",
+  jobHistory: "GET jobs/{name}/history",
+  jobTimes: "GET jobs/{name}/times",
+  jobOutput: "GET jobs/{name}/launches/{launch}/output",
+  jobLive: "GET jobs/{name}/launches/{launch}/output/live",
+  executors: "GET job-executors",
+  journeys: "GET journeys",
+  journey: "GET journeys/{name}",
+  putJourney: "POST journeys",
+  elements: "GET journeys/{name}/elements",
+  journeyCounts: "GET journeys/{name}/counts",
+  dryRun: "POST journeys/dry-run",
+  user: "GET users/{platform}/{user}",
   signIn: "POST session",
   signOut: "DELETE session",
 };
@@ -163,16 +188,19 @@ export async function figures(signal) {
   return all;
 }
 
-/** Tells when something has happened, of one plan or of all, until the stream ends. */
-export async function follow(plan, onNews, signal) {
-  const [, url] = address("events", {}, plan ? { plan } : { plans_only: true });
+/** Reads a stream of server-sent events until it ends; `onMessage` gets `{ event, data, id }`. */
+export async function stream(name, { at = {}, query, signal }, onMessage) {
+  const [, url] = address(name, at, query);
   const answer = await fetch(url, { headers: headers({ Accept: "text/event-stream" }), signal });
-  if (!answer.ok || !answer.body) throw new Problem(answer.status, {});
+  if (!answer.ok || !answer.body) {
+    const problem = await answer.json().catch(() => ({}));
+    throw new Problem(answer.status, problem);
+  }
+  const events = new EventReader(onMessage);
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
-    // What is new is asked for: here only that something is.
-    if (/^data:/m.test(value)) onNews();
+    events.push(value);
   }
 }

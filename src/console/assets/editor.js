@@ -1,13 +1,20 @@
-// A text with its lines numbered, and what is wrong shown at its line: for flows that are added here.
+// A flow as a text: its lines numbered and in colours, what is wrong at its line, its graph beside it.
 
+import { useEffect, useRef, useState } from "./preact-htm.js";
 import { ask } from "./api.js";
-import { h, put, reason, say } from "./dom.js";
-import { number } from "./format.js";
+import { say } from "./dialogs.js";
+import { FlowGraph } from "./flow-graph.js";
+import { flowAddress } from "./flows.js";
+import { count } from "./format.js";
+import { opens } from "./resource.js";
+import { Head, html, reason, useTitle } from "./ui.js";
+import { Lines, sourceOf } from "./yaml.js";
 
 /** The height of a line; the style sheet has the same. */
 const LINE = 20;
 /** How long after the last key a text is checked. */
 const CHECK_MS = 400;
+const BYTES_MAX = 1_000_000;
 
 const EXAMPLE = `document:
   dsl: '1.0.3'
@@ -27,7 +34,7 @@ do:
 
 /** The same text with a higher last number of its version. */
 export function raised(text) {
-  return text.replace(/(["']?version["']?\s*:\s*["']?\d+\.\d+\.)(\d+)/, (_, before, last) => `${before}${Number(last) + 1}`);
+  return text.replace(/((?:^|[\s,{])["']?version["']?\s*:\s*["']?\d+\.\d+\.)(\d+)/, (_, before, last) => `${before}${Number(last) + 1}`);
 }
 
 function place(text, line, column) {
@@ -36,133 +43,96 @@ function place(text, line, column) {
   return before + Math.min(Math.max(column - 1, 0), (lines[line - 1] ?? "").length);
 }
 
-export function editor(root, _rest, query, { signal }) {
-  const of = query.get("of");
-  const gutter = h("div", { class: "gutter", "aria-hidden": "true" });
-  const bands = h("div", { class: "bands", "aria-hidden": "true" });
-  const text = h("textarea", { id: "source", name: "source", spellcheck: "false", autocapitalize: "off", wrap: "off", "aria-describedby": "found" });
-  const found = h("div", { id: "found", "aria-live": "polite" });
-  const save = h("button", { class: "main", "data-key": "save", on: { click: () => give() } }, "Save as a new version");
-  let timer = 0;
-  let asked = 0;
-  let drawn = -1;
+function Wrong({ error, go, raise }) {
+  const problems = error.problems ?? [];
+  if (problems.length === 0) {
+    return html`<p class="why error">${reason(error)} ${error.code === "flow-exists" && html`<button onClick=${raise}>Raise its version</button>`}</p>`;
+  }
+  return html`<h2>${problems.length === 1 ? "One thing is wrong" : `${problems.length} things are wrong`}</h2>
+    <ol>${problems.map((problem, at) => html`<li key=${at}><button class="link" data-item onClick=${() => go(problem)}>Line ${problem.line}, column ${problem.column}</button>
+      ${" "}<span class="error">${problem.message}</span>${problem.suggestion && html`<p class="quiet">${problem.suggestion}</p>`}${problem.snippet && html`<pre>${problem.snippet}</pre>`}</li>`)}</ol>`;
+}
 
-  text.value = EXAMPLE;
-  put(root, h("p", { class: "crumbs" }, h("a", { href: "#/flows" }, "Flows")),
-    h("h1", {}, "Add a flow"),
-    h("p", { class: "quiet" }, "A definition in the Serverless Workflow DSL, YAML or JSON. A plan that runs keeps the version it began with: a changed flow needs a new version."),
-    h("label", { class: "hidden", for: "source" }, "Definition"),
-    h("div", { class: "editor" }, gutter, h("div", { class: "text" }, bands, text)),
-    h("p", { class: "buttons" }, save,
-      h("label", { class: "file" }, "Open a file… ", h("input", { type: "file", accept: ".yaml,.yml,.json", on: { change: (event) => open(event.target.files[0]) } }))),
-    found);
-  text.addEventListener("input", () => { draw([]); later(); });
-  text.addEventListener("scroll", scroll);
-  text.addEventListener("keydown", (event) => {
+/** The text over its colours: both scroll together. */
+function Text({ text, setText, bad, field, save }) {
+  const gutter = useRef(null);
+  const under = useRef(null);
+  const scroll = () => {
+    gutter.current.scrollTop = field.current.scrollTop;
+    under.current.scrollTop = field.current.scrollTop;
+    under.current.scrollLeft = field.current.scrollLeft;
+  };
+  useEffect(scroll, [text]);
+  const key = (event) => {
     // Tab leaves the field, as everywhere; this saves.
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); give(); }
-  });
-  draw([]);
-  prepare();
-
-  async function prepare() {
-    if (!of) return check();
-    const [namespace, name, version] = of.split("/");
-    try {
-      const flow = await ask("flow", { at: { namespace, name, version }, signal });
-      text.value = raised(`${JSON.stringify(flow.source, null, 2)}\n`);
-      draw([]);
-    } catch (error) {
-      say(reason(error), true);
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      save();
     }
-    check();
-  }
+  };
+  return html`<div class="editor"><div ref=${gutter} class="gutter" aria-hidden="true">${text.split("\n").map((_, at) =>
+      html`<div key=${at} class=${bad.has(at + 1) ? "bad" : null} title=${bad.get(at + 1)}>${at + 1}</div>`)}</div>
+    <div class="text"><pre ref=${under} class="under" aria-hidden="true"><${Lines} text=${text} bad=${bad} /></pre>
+      <textarea ref=${field} id="source" name="source" spellcheck="false" autocapitalize="off" wrap="off" aria-label="Definition" aria-invalid=${bad.size > 0 ? "true" : null}
+        value=${text} onInput=${(event) => setText(event.currentTarget.value)} onScroll=${scroll} onKeyDown=${key}></textarea></div></div>`;
+}
 
-  async function open(file) {
-    if (!file) return;
-    if (file.size > 1000000) return say("That file has more than a million bytes: it is no flow.", true);
-    text.value = await file.text();
-    draw([]);
-    check();
-  }
-
-  function scroll() {
-    gutter.scrollTop = text.scrollTop;
-    bands.style.transform = `translateY(${-text.scrollTop}px)`;
-  }
-
-  function draw(problems) {
-    const bad = new Map(problems.map((one) => [one.line, one.message]));
-    const lines = text.value.split("\n").length;
-    if (lines === drawn && problems.length === 0 && bands.childElementCount === 0) return;
-    drawn = lines;
-    put(gutter, Array.from({ length: lines }, (_, at) => h("div", { class: bad.has(at + 1) ? "bad" : null, title: bad.get(at + 1) }, at + 1)));
-    put(bands, [...bad.keys()].map((line) => {
-      const band = h("div", { class: "band" });
-      band.style.top = `${(line - 1) * LINE}px`;
-      return band;
-    }));
-    scroll();
-  }
-
-  function later() {
-    clearTimeout(timer);
-    timer = setTimeout(check, CHECK_MS);
-  }
-
-  function go(problem) {
-    const at = place(text.value, problem.line, problem.column);
-    text.focus();
-    text.setSelectionRange(at, at);
-    text.scrollTop = Math.max(0, (problem.line - 4) * LINE);
-  }
-
-  function show(error) {
-    const problems = error.problems ?? [];
-    draw(problems);
-    text.setAttribute("aria-invalid", "true");
-    if (problems.length === 0) return put(found, h("p", { class: "why error" }, reason(error), error.code === "flow-exists" && [" ",
-      h("button", { "data-key": "raise", on: { click: () => { text.value = raised(text.value); draw([]); check(); } } }, "Raise its version")]));
-    put(found, h("h2", {}, problems.length === 1 ? "One thing is wrong" : `${number(problems.length)} things are wrong`),
-      h("ol", { class: "rows" }, problems.map((problem, at) => h("li", {},
-        h("button", { class: "link", "data-item": true, "data-key": `problem-${at}`, on: { click: () => go(problem) } }, `Line ${problem.line}, column ${problem.column}`), " ",
-        h("span", { class: "error" }, problem.message), problem.suggestion && h("p", { class: "quiet" }, problem.suggestion),
-        problem.snippet && h("pre", {}, problem.snippet)))));
-  }
-
-  /** Whether it could be saved; only the newest answer counts. */
-  async function check() {
-    clearTimeout(timer);
-    asked += 1;
-    const mine = asked;
+export function Editor({ query }) {
+  useTitle("Edit a flow");
+  const of = query.get("of");
+  const field = useRef(null);
+  const asked = useRef(0);
+  const [text, setText] = useState(of ? "" : EXAMPLE);
+  const [found, setFound] = useState({ flow: null, error: null, of: null });
+  const [isBusy, setBusy] = useState(false);
+  useEffect(() => {
+    if (!of) return;
+    const opened = opens();
+    const [namespace, name, version] = of.split("/").map(decodeURIComponent);
+    ask("flow", { at: { namespace, name, version } }).then((flow) => setText(raised(sourceOf(flow))), (error) => say(reason(error), true)).finally(opened);
+  }, [of]);
+  useEffect(() => {
+    if (!text) return undefined;
+    const mine = asked.current += 1;
+    const abort = new AbortController();
+    // Only the newest answer counts; the graph of the last text that could be read stays.
+    const timer = setTimeout(() => ask("checkFlow", { text, signal: abort.signal })
+      .then((flow) => { if (mine === asked.current) setFound({ flow, error: null, of: text }); })
+      .catch((error) => { if (mine === asked.current) setFound((old) => ({ flow: old.flow, error, of: text })); }), found.of === null ? 0 : CHECK_MS);
+    return () => { abort.abort(); clearTimeout(timer); };
+  }, [text]);
+  const go = (problem) => {
+    const at = place(text, problem.line, problem.column);
+    field.current.focus();
+    field.current.setSelectionRange(at, at);
+    field.current.scrollTop = Math.max(0, (problem.line - 4) * LINE);
+  };
+  const save = async () => {
+    asked.current += 1;
+    setBusy(true);
     try {
-      const flow = await ask("checkFlow", { text: text.value, signal });
-      if (mine !== asked) return;
-      draw([]);
-      text.removeAttribute("aria-invalid");
-      put(found, h("p", { class: "why good" }, `«${flow.namespace}/${flow.name}» ${flow.version} can be saved: it has ${number(flow.tasks.length)} ${flow.tasks.length === 1 ? "task" : "tasks"}.`));
-    } catch (error) {
-      if (signal.aborted || mine !== asked) return;
-      show(error);
-    }
-  }
-
-  async function give() {
-    clearTimeout(timer);
-    asked += 1;
-    save.disabled = true;
-    try {
-      const flow = await ask("addFlow", { text: text.value, signal });
+      const flow = await ask("addFlow", { text });
       say(`«${flow.name}» ${flow.version} is saved.`);
-      location.hash = `#/flow/${[flow.namespace, flow.name, flow.version].map(encodeURIComponent).join("/")}`;
+      location.hash = flowAddress(flow);
     } catch (error) {
-      if (signal.aborted) return;
-      show(error);
+      setFound((old) => ({ flow: old.flow, error, of: text }));
       if (error.problems?.length) go(error.problems[0]);
-    } finally {
-      save.disabled = false;
     }
-  }
-
-  return { title: "Add a flow", async refresh() {} };
+    setBusy(false);
+  };
+  const open = async (file) => {
+    if (!file) return;
+    if (file.size > BYTES_MAX) say("That file has more than a million bytes: it is no flow.", true);
+    else setText(await file.text());
+  };
+  const isCurrent = found.of === text;
+  const bad = new Map(isCurrent ? (found.error?.problems ?? []).map((one) => [one.line, one.message]) : []);
+  return html`<p class="crumbs"><a href="#/flows">Flows</a></p>
+    <${Head} title=${of ? "Change a flow" : "Add a flow"}><label class="file">Open a file… <input type="file" accept=".yaml,.yml,.json" onChange=${(event) => open(event.currentTarget.files[0])} /></label>
+      <button class="main" disabled=${isBusy} onClick=${save}>Save as a new version</button><//>
+    <p class="quiet">A definition in the Serverless Workflow DSL, YAML or JSON. A run keeps the version it began with: a changed flow needs a new version.</p>
+    <div class="columns"><section><${Text} text=${text} setText=${setText} bad=${bad} field=${field} save=${save} />
+      <div aria-live="polite">${isCurrent && (found.error ? html`<${Wrong} error=${found.error} go=${go} raise=${() => setText(raised(text))} />`
+        : found.flow && html`<p class="why good">«${found.flow.namespace}/${found.flow.name}» ${found.flow.version} can be saved: it has ${count(found.flow.tasks.length, "task")}.</p>`)}</div></section>
+      <section><div class="picture">${found.flow ? html`<${FlowGraph} source=${found.flow.source} />` : html`<p class="quiet">The graph follows the text.</p>`}</div></section></div>`;
 }

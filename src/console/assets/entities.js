@@ -1,8 +1,9 @@
 // Entities: which types are used, how many are active, and how one of them is.
 
 import { ask } from "./api.js";
-import { badge, facts, h, json, notice, put, reason, table } from "./dom.js";
-import { bytes, number, serverNow, span } from "./format.js";
+import { bytes, number, span } from "./format.js";
+import { useAsk, useResource } from "./resource.js";
+import { Badge, Facts, html, Json, Loaded, Notice, reason, Table } from "./ui.js";
 
 /** What a message for an entity meets. */
 const STATES = {
@@ -13,78 +14,42 @@ const STATES = {
   held: "Its last activation failed: messages are refused for a while.",
 };
 
-export function entities(root, _rest, query, { signal }) {
-  let asked = query;
-  let shown = "";
-  const list = h("section", {});
-  const found = h("section", { "aria-live": "polite" });
-  const kind = h("select", { name: "type", "aria-label": "Type", required: true });
-  const key = h("input", { type: "search", name: "key", "data-search": true, placeholder: "Key", "aria-label": "Key", required: true, spellcheck: "false" });
+/** The name of a Rust type without where it is from; others as they are. */
+const short = (name) => (/^\w+::/.test(name) && !name.includes("<") ? name.split("::").at(-1) : name);
+
+const bad = (count) => (count ? html`<b class="error">${number(count)}</b>` : "0");
+
+function Types({ types }) {
+  if (types.length === 0) return html`<${Notice} title="No entity was used yet" text="A type is here from its first message on. A program that embeds Turnwheel names its entities in the options of its router." />`;
+  return html`<${Table} caption="Types of entities" columns=${[["Type", "grow"], ["Active", "right"], ["Activations", "right"], ["Oldest idle", "right"], ["Leaves memory after", "right"], ["Waiting for room", "right"], ["Bytes", "right"], ["Made room", "right"], ["Refused", "right"], ["Replaced", "right"]]}>
+    ${types.map((type) => html`<tr key=${type.name}><td class="grow" title=${type.name}>${short(type.name)}${type.is_plan && html` <a href="#/runs">the runs</a>`}</td>
+      <td class="right">${number(type.active)}</td><td class="right">${number(type.activations)}</td><td class="right">${type.oldest_idle_ms === null ? "" : span(type.oldest_idle_ms)}</td>
+      <td class="right">${type.idle_limit_ms === null ? "never" : span(type.idle_limit_ms)}</td><td class="right">${number(type.waiting)}</td><td class="right">${type.bytes ? bytes(type.bytes) : ""}</td>
+      <td class="right">${number(type.shed)}</td><td class="right">${bad(type.refused)}</td><td class="right">${bad(type.replaced)}</td></tr>`)}<//>`;
+}
+
+function One({ of }) {
+  const { stored } = of;
+  return html`<div class="head"><h3>${short(of.name)} «${of.key}»</h3><${Badge} of=${of.state} /></div><p>${STATES[of.state] ?? ""}</p>${of.failure && html`<p class="why error">${of.failure}</p>`}
+    <${Facts} of=${[["Activation", of.activation], ["Phase", of.phase], ["Messages that wait", number(of.queued)], ["Idle for", of.idle_ms === null ? null : span(of.idle_ms)], ["Bytes", of.bytes ? bytes(of.bytes) : null],
+      ["Refuses for", of.held_ms === null ? null : span(of.held_ms)], ["Stored version", stored?.version], ["Stored bytes", stored && (stored.bytes === null ? "removed" : number(stored.bytes))]]} />
+    ${stored && stored.bytes !== null && html`<h3>Stored state</h3>${stored.value === null && stored.bytes !== 4 ? html`<p class="quiet">It is not JSON, or too large to be shown here.</p>` : html`<${Json} of=${stored.value} />`}`}`;
+}
+
+export function Entities({ query }) {
+  const [type, key] = [query.get("type"), query.get("key")];
+  const all = useAsk("entityTypes", {}, { every: 3000 });
+  const found = useResource(type && key ? `entity ${type} ${key}` : null, (signal) => ask("entity", { at: { name: type, key }, signal }), { every: 3000 });
   const go = (event) => {
     event.preventDefault();
-    const of = kind.selectedOptions[0];
-    // A plan has a page of its own.
-    if (of?.dataset.plan) return void (location.hash = `#/plan/${encodeURIComponent(key.value.trim())}`);
-    location.hash = `#/entities?${new URLSearchParams({ type: kind.value, key: key.value })}`;
+    const given = new FormData(event.currentTarget);
+    const of = all.data.types.find((one) => one.name === given.get("type"));
+    // A run has a page of its own.
+    location.hash = of?.is_plan ? `#/run/${encodeURIComponent(given.get("key").trim())}` : `#/system/entities?${new URLSearchParams(given)}`;
   };
-  put(root, h("h1", {}, "Entities"),
-    h("p", { class: "quiet" }, "Actors that are found by type and key, activated by their first message and out of memory when they are idle."),
-    list, h("h2", {}, "Look one up"),
-    h("form", { class: "filters", role: "search", on: { submit: go } }, kind, key, h("button", { type: "submit" }, "Look")), found);
-
-  function drawTypes(all) {
-    const chosen = kind.value || asked.get("type");
-    put(kind, all.types.map((type) => h("option", { value: type.name, "data-plan": type.is_plan }, type.is_plan ? `${short(type.name)} (plans)` : short(type.name))));
-    if (chosen) kind.value = chosen;
-    if (asked.get("key") && !key.value) key.value = asked.get("key");
-    if (all.types.length === 0) return put(list, notice("No entity was used yet", "A type is here from its first message on. A program that embeds Turnwheel names its entities in the options of its router."));
-    put(list, table([["Type", "grow"], ["Active", "right"], ["Activations", "right"], ["Oldest idle", "right"], ["Leaves memory after", "right"], ["Waiting for room", "right"], ["Bytes", "right"], ["Made room", "right"], ["Refused", "right"], ["Replaced", "right"]],
-      all.types.map((type) => h("tr", {}, h("td", { class: "grow" }, h("span", { title: type.name }, short(type.name)), type.is_plan && [" ", h("a", { href: "#/plans" }, "the plans")]),
-        h("td", { class: "right" }, number(type.active)), h("td", { class: "right" }, number(type.activations)),
-        h("td", { class: "right" }, type.oldest_idle_ms === null ? "" : span(type.oldest_idle_ms)), h("td", { class: "right" }, type.idle_limit_ms === null ? "never" : span(type.idle_limit_ms)),
-        h("td", { class: "right" }, number(type.waiting)), h("td", { class: "right" }, type.bytes ? bytes(type.bytes) : ""), h("td", { class: "right" }, number(type.shed)),
-        h("td", { class: "right" }, bad(type.refused)), h("td", { class: "right" }, bad(type.replaced)))), "Types of entities"));
-  }
-
-  const bad = (count) => (count ? h("b", { class: "error" }, number(count)) : "0");
-  /** The name of a Rust type without where it is from; others as they are. */
-  const short = (name) => (/^\w+::/.test(name) && !name.includes("<") ? name.split("::").at(-1) : name);
-
-  function drawOne(one) {
-    const { stored } = one;
-    put(found, h("div", { class: "head" }, h("h3", {}, `${short(one.name)} «${one.key}»`), badge(one.state)),
-      h("p", {}, STATES[one.state] ?? ""), one.failure && h("p", { class: "why error" }, one.failure),
-      facts([["Activation", one.activation], ["Phase", one.phase], ["Messages that wait", number(one.queued)], ["Idle for", one.idle_ms === null ? null : span(one.idle_ms)],
-        ["Bytes", one.bytes ? bytes(one.bytes) : null], ["Refuses for", one.held_ms === null ? null : span(one.held_ms)],
-        ["Stored version", stored?.version], ["Stored bytes", stored && (stored.bytes === null ? "removed" : number(stored.bytes))]]),
-      stored && stored.bytes !== null && [h("h3", {}, "Stored state"), stored.value === null && stored.bytes !== 4 ? h("p", { class: "quiet" }, "It is not JSON, or too large to be shown here.") : json(stored.value)]);
-  }
-
-  return {
-    title: "Entities",
-    change(_rest, query) {
-      asked = query;
-      shown = "";
-      if (query.get("key")) key.value = query.get("key");
-    },
-    async refresh() {
-      const all = await ask("entityTypes", { signal });
-      serverNow(all.now);
-      const [type, of] = [asked.get("type"), asked.get("key")];
-      let one = null;
-      if (type && of) {
-        try {
-          one = await ask("entity", { at: { name: type, key: of }, signal });
-        } catch (error) {
-          if (error.status !== 404 && error.status !== 400) throw error;
-          put(found, notice("It cannot be looked up", reason(error)));
-        }
-      }
-      const text = JSON.stringify([{ ...all, now: "" }, one]);
-      if (text === shown) return;
-      shown = text;
-      drawTypes(all);
-      if (one) drawOne(one);
-    },
-  };
+  return html`<p class="quiet">Actors that are found by type and key, activated by their first message and out of memory when they are idle.</p>
+    <${Loaded} of=${all}>${({ types }) => html`<${Types} types=${types} /><h2>Look one up</h2><form class="filters" role="search" onSubmit=${go}>
+      <select name="type" aria-label="Type" required>${types.map((one) => html`<option key=${one.name} value=${one.name} selected=${one.name === type}>${short(one.name)}${one.is_plan ? " (runs)" : ""}</option>`)}</select>
+      <input type="search" name="key" data-search placeholder="Key" aria-label="Key" required spellcheck="false" value=${key ?? ""} /><button type="submit">Look</button></form>`}<//>
+    <section aria-live="polite">${found.data ? html`<${One} of=${found.data} />` : found.error && html`<${Notice} title="It cannot be looked up" text=${reason(found.error)} />`}</section>`;
 }

@@ -1,92 +1,115 @@
-// Is it healthy, what failed, what waits and why.
+// What fails and why, what waits and for how long, how much is done, whether the store is well.
 
-import { ask, figures } from "./api.js";
-import { badge, h, notice, put } from "./dom.js";
-import { ago, number, planLink, rate, serverNow, span, words } from "./format.js";
-import { orderOf, STATES } from "./plans.js";
+import { ask } from "./api.js";
+import { Sparkline } from "./charts.js";
+import { bytes, count, number, percent, plain, rate, span, words } from "./format.js";
+import { byError, middle, slots, useRecent } from "./recent.js";
+import { useFigures, useResource } from "./resource.js";
+import { Ago, Facts, Head, html, Loaded, Notice, RunLink, useTitle } from "./ui.js";
 
-/** How many failed plans are listed. */
-const FAILED = 10;
+/** How many failed and paused runs are grouped. */
+const FAILED = 200;
+const KINDS = 8;
+const HOUR_MS = 3_600_000;
+/** What is waited for, where the word of the API is not the reader's. */
+const WAITS = { event: "an event", timer: "a time or the next attempt", plan: "another run", lock: "a lock", decision: "a decision", permission: "a permission", retry: "the next attempt", place: "a place in a queue", "sub-plans": "child runs", time: "its time to begin", store: "the store" };
 
-function tile(name, value, note, href, kind = "") {
-  const inner = [h("span", { class: "tile-value" }, value), h("span", { class: "tile-name" }, name), note && h("span", { class: "quiet" }, note)];
-  return href ? h("a", { class: `tile ${kind}`, href, "data-item": true, "data-key": `tile-${name}` }, inner)
-    : h("div", { class: `tile ${kind}` }, inner);
+function Tile({ name, value, note, href, kind = "" }) {
+  const inner = html`<span class="tile-value">${value}</span><span class="tile-name">${name}</span>${note && html`<span class="quiet">${note}</span>`}`;
+  return href ? html`<a class=${`tile ${kind}`} href=${href} data-item>${inner}</a>` : html`<div class=${`tile ${kind}`}>${inner}</div>`;
 }
 
-function failedRow(plan) {
-  return h("li", {}, h("a", { href: `#/plan/${plan.id}`, "data-item": true, "data-key": plan.id },
-    h("span", { class: "grow" }, plan.label || plan.action), badge(plan.state), badge(plan.result), ago(plan.ended_at ?? plan.started_at ?? plan.created_at)),
-    plan.waits_for && h("p", { class: "quiet" }, plan.waits_for));
+function Failing() {
+  const failed = useResource("failing", async (signal) => {
+    const [paused, stopped] = await Promise.all([
+      ask("plans", { query: { state: "paused", limit: FAILED }, signal }),
+      ask("plans", { query: { state: "stopped", result: "error", limit: FAILED }, signal }),
+    ]);
+    return { runs: [...paused.plans, ...stopped.plans], isPart: paused.next !== null || stopped.next !== null };
+  }, { live: "all" });
+  return html`<section><h2>What fails</h2><${Loaded} of=${failed}>${({ runs, isPart }) => {
+    if (runs.length === 0) return html`<p class="quiet">Nothing has failed, nothing is paused.</p>`;
+    const kinds = byError(runs);
+    return html`<ul class="rows">${kinds.slice(0, KINDS).map(({ kind, text, runs: of, flows }) => html`<li key=${kind}>
+        <a href=${of.length === 1 ? `#/run/${of[0].id}` : `#/runs?${new URLSearchParams({ show: "failed", text: commonText(of) })}`} data-item>
+          <b class="right">${number(of.length)}</b><span class="grow cut error" title=${text}>${plain(text) || kind}</span><${Ago} at=${of[0].ended_at ?? of[0].created_at} /></a>
+        <p class="quiet cut">${[...flows].slice(0, 4).join(", ")}${flows.size > 4 && ` and ${flows.size - 4} more`} · newest <${RunLink} id=${of[0].id} /></p>
+      </li>`)}</ul>
+      ${(isPart || kinds.length > KINDS) && html`<p class="quiet">${isPart ? `From the newest ${FAILED} of each. ` : ""}<a href="#/runs?show=failed">All failed runs</a></p>`}`;
+  }}<//></section>`;
 }
 
-function waitRow(waiting) {
-  return h("li", {}, h("a", { href: `#/plans?waits=${encodeURIComponent(waiting.waits)}`, "data-item": true, "data-key": `waits-${waiting.waits}` },
-    h("span", { class: "grow" }, words(waiting.waits)), h("b", {}, number(waiting.plans))),
-    waiting.oldest && h("p", { class: "quiet" }, "The oldest: ", planLink(waiting.oldest), ", created ", ago(waiting.oldest_at), waiting.waits_for && `: ${waiting.waits_for}`));
+/** A part that the errors of all these runs have, to search for. */
+function commonText(runs) {
+  const [first, ...others] = runs.map((run) => run.error ?? run.waits_for ?? "");
+  let length = first.length;
+  for (const other of others) {
+    while (length > 0 && other.slice(0, length) !== first.slice(0, length)) length -= 1;
+  }
+  return first.slice(0, Math.min(length, 80)).trim();
 }
 
-export function overview(root, _rest, _query, { signal }) {
-  let shown = "";
-  return {
-    title: "Overview",
-    async refresh() {
-      const all = await figures(signal);
-      // A list of which nothing fits would have to look at all plans.
-      const some = (state, result) => all.plans.some((group) => group.state === state && (!result || group.result === result) && group.plans > 0);
-      const listed = (state, result) => (some(state, result) ? ask("plans", { query: { state, result, limit: FAILED }, signal }) : { plans: [] });
-      const [paused, failed] = await Promise.all([listed("paused"), listed("stopped", "error")]);
-      serverNow(all.now);
-      const text = JSON.stringify([{ ...all, now: "" }, paused, failed]);
-      if (text === shown) return;
-      shown = text;
-      if (all.total === 0) {
-        put(root, h("h1", {}, "Overview"), notice("There is no plan yet",
-          "Begin one under World, or from a shell: turnwheel run FILE runs a flow, POST api/v1/plans begins a plan."),
-        rates(all));
-        return;
-      }
-      const active = STATES.filter((state) => state !== "stopped").reduce((sum, state) => sum + (all.states[state] ?? 0), 0);
-      const held = all.states.paused ?? 0;
-      put(root, h("h1", {}, "Overview"),
-        h("section", { class: "tiles", "aria-label": "Plans" },
-          tile("under way", number(active), null, "#/plans?state=pending,scheduled,planning,planned,running,paused"),
-          tile("paused", number(held), held ? "need a decision" : null, "#/plans?state=paused", held ? "bad" : ""),
-          tile("failed", number(all.results.error), null, "#/plans?result=error", all.results.error ? "bad" : ""),
-          tile("succeeded", number(all.results.success), null, "#/plans?result=success"),
-          tile("dead letters", number(all.dead_letters), null, "#/letters", all.dead_letters ? "warn" : ""),
-          tile("all plans", number(all.total), null, "#/plans")),
-        h("div", { class: "columns" },
-          h("section", {}, h("h2", {}, "What failed"),
-            list([...paused.plans, ...failed.plans].map(failedRow), "Nothing is paused, nothing has failed.")),
-          h("section", {}, h("h2", {}, "What waits, and why"),
-            list(all.waiting.map(waitRow), "No plan waits for anything."))),
-        states(all), rates(all));
-    },
-  };
+function Waiting({ of }) {
+  return html`<section><h2>What waits</h2>${of.length === 0 ? html`<p class="quiet">No run waits for anything.</p>`
+    : html`<ul class="rows">${of.map((one) => html`<li key=${one.waits}>
+      <a href=${`#/runs?waits=${encodeURIComponent(one.waits)}`} data-item><b class="right">${number(one.plans)}</b><span class="grow">for ${WAITS[one.waits] ?? words(one.waits)}</span>
+        <span class="quiet">oldest <${Ago} at=${one.oldest_at} /></span></a>
+      ${one.oldest && html`<p class="quiet cut"><${RunLink} id=${one.oldest} />${one.waits_for && ` ${plain(one.waits_for)}`}</p>`}
+    </li>`)}</ul>`}</section>`;
 }
 
-function list(rows, none) {
-  return rows.length ? h("ul", { class: "rows" }, rows) : h("p", { class: "quiet" }, none);
+function Line({ title, runs, length, parts }) {
+  const of = slots(runs, length, parts);
+  const ended = of.reduce((sum, slot) => sum + slot.ended, 0);
+  const failed = of.reduce((sum, slot) => sum + slot.failed, 0);
+  const took = middle(of.map((slot) => slot.took).filter(Number.isFinite));
+  return html`<tr><th scope="row">${title}</th>
+    <td><${Sparkline} width=${84} values=${of.map((slot) => slot.ended)} label=${`Runs that ended, ${title}`} /></td><td class="right">${number(ended)}</td>
+    <td><${Sparkline} width=${84} kind="bad" values=${of.map((slot) => slot.failed)} label=${`Failures, ${title}`} /></td><td class="right">${number(failed)} ${html`<span class="quiet">${percent(failed, ended)}</span>`}</td>
+    <td><${Sparkline} width=${84} values=${of.map((slot) => slot.took)} label=${`Median duration, ${title}`} /></td><td class="right">${Number.isFinite(took) ? span(took) : "–"}</td></tr>`;
 }
 
-function states(all) {
-  const part = (field, counts, order) => order.filter((name) => counts[name]).map((name) =>
-    h("a", { class: "chip", href: `#/plans?${field}=${name}` }, badge(name), " ", number(counts[name])));
-  return h("section", {}, h("h2", {}, "By state and result"),
-    h("p", { class: "chips" }, part("state", all.states, STATES)),
-    h("p", { class: "chips" }, part("result", all.results, orderOf(all.results))));
+function Lately() {
+  const recent = useRecent();
+  return html`<section class="broad"><h2>Lately</h2><${Loaded} of=${recent}>${({ runs, isPart }) => html`<div class="wide"><table class="lately">
+      <caption class="hidden">Runs that ended, by time</caption>
+      <thead><tr><th></th><th scope="col" colspan="2">Ended</th><th scope="col" colspan="2">Failed</th><th scope="col" colspan="2">Median duration</th></tr></thead>
+      <tbody><${Line} title="last hour" runs=${runs} length=${HOUR_MS} parts=${30} /><${Line} title="last day" runs=${runs} length=${24 * HOUR_MS} parts=${48} /></tbody></table></div>
+    ${isPart && html`<p class="quiet">Counted from the newest ${number(runs.length)} runs that ended.</p>`}`}<//></section>`;
 }
 
-function rates(all) {
+function Store({ all }) {
   const journal = all.journal;
   const commit = journal.commit_us ?? {};
-  return h("section", {}, h("h2", {}, "Rates"), h("p", { class: "quiet" }, "The world began ", ago(all.started_at), "; counted since then."),
-    h("div", { class: "tiles small" },
-      tile("plans a second", rate(journal.plans_per_s), "ended, over ten seconds"),
-      tile("steps a second", rate(journal.steps_per_s), "ended, over ten seconds"),
-      tile("plans ended", number(journal.plans_ended), `${number(journal.plans_failed)} failed`),
-      tile("failed calls", number(journal.failures), `of ${number(journal.calls)}`),
-      tile("events taken", number(journal.events), null),
-      tile("a commit takes", span((commit.p50 ?? 0) / 1000), `99 of 100: ${span((commit.p99 ?? 0) / 1000)}`)));
+  return html`<section><h2>Store</h2><${Facts} of=${[
+    ["A commit takes", commit.count ? `${span((commit.p50 ?? 0) / 1000)}, 99 of 100 within ${span((commit.p99 ?? 0) / 1000)}` : "none yet"],
+    ["Failed commits", journal.commits_failed ? html`<b class="error">${number(journal.commits_failed)}</b>` : "0"],
+    ["Written", bytes(journal.bytes)], ["Entries that wait", number(journal.entries_waiting)],
+    ["Steps a second", rate(journal.steps_per_s)], ["Runs a second", rate(journal.plans_per_s)],
+    ["World began", html`<${Ago} at=${all.started_at} />`],
+  ]} /><p class="quiet"><a href="#/cluster">Nodes and their leases</a> · <a href="#/system">Queues, locks, retention</a></p></section>`;
+}
+
+export function Overview() {
+  useTitle("Overview");
+  const all = useFigures();
+  return html`<${Head} title="Overview" /><${Loaded} of=${all}>${(of) => {
+    if (of.total === 0) {
+      return html`<${Notice} title="There is no run yet" text="Start a flow under Flows, or from a shell: turnwheel run FILE runs one, POST api/v1/plans begins a plan of an action." />
+        <${Store} all=${of} />`;
+    }
+    const active = of.total - (of.states.stopped ?? 0);
+    const held = of.states.paused ?? 0;
+    const failed = of.results.error ?? 0;
+    return html`<section class="tiles" aria-label="Runs">
+        <${Tile} name="under way" value=${number(active)} href="#/runs?show=active" />
+        <${Tile} name="paused" value=${number(held)} note=${held ? "need a decision" : null} href="#/runs?state=paused" kind=${held ? "warn" : ""} />
+        <${Tile} name="failed" value=${number(failed)} href="#/runs?show=failed" kind=${failed ? "bad" : ""} />
+        <${Tile} name="succeeded" value=${number(of.results.success)} href="#/runs?result=success" />
+        <${Tile} name="dead letters" value=${number(of.dead_letters)} href="#/events" kind=${of.dead_letters ? "warn" : ""} />
+        <${Tile} name="all runs" value=${number(of.total)} note=${count(of.journal.calls ?? 0, "call")} href="#/runs" />
+      </section>
+      <div class="columns"><${Failing} /><${Waiting} of=${of.waiting} /></div>
+      <div class="columns"><${Lately} /><${Store} all=${of} /></div>`;
+  }}<//>`;
 }

@@ -1,207 +1,177 @@
-// Schedules: when they launch next, what became of the launches; pause, backfill, new ones.
+// Schedules: when they launch next, what became of their runs; pause, backfill, new ones.
 
+import { useState } from "./preact-htm.js";
 import { ask } from "./api.js";
-import { badge, facts, h, json, notice, order, put, say } from "./dom.js";
-import { ago, clock, number, planLink, span, words } from "./format.js";
+import { Strip } from "./charts.js";
+import { order, say } from "./dialogs.js";
+import { count, fieldTime, local, moment, number, plain, span, words } from "./format.js";
+import { useAsk, useResource } from "./resource.js";
+import { ownZone } from "./settings.js";
+import { Ago, Badge, Clock, Facts, Head, html, Json, Loaded, Notice, reason, RunLink, Search, stateOf, Table, useTitle } from "./ui.js";
 
 /** How many of the next times are shown. */
 const NEXT = 8;
 /** How many of them a form counts before it asks to launch them. */
 const COUNTED = 1000;
+const PAGE = 200;
+const STRIP = 20;
 
-function timing(spec) {
+export function timing(spec) {
   if (spec.cron) return `${spec.cron.pattern} (${spec.cron.zone})`;
   if (spec.every) return `every ${span(spec.every.period_ms)}`;
-  if (spec.at) return `once, at ${spec.at}`;
+  if (spec.after) return `${span(spec.after.pause_ms)} after the last one`;
+  if (spec.at) return `once, at ${local(spec.at)}`;
   return "by hand";
 }
 
-const field = (label, input, note) => h("p", {}, h("label", {}, `${label} `, input), note && h("span", { class: "quiet" }, ` ${note}`));
-const choice = (name, values) => h("select", { name }, values.map((value) => h("option", { value }, words(value))));
-
-/** What a field for dates and times says, as a time in UTC. */
-function moment(input) {
-  const at = new Date(`${input.value}Z`);
-  if (Number.isNaN(at.getTime())) throw new Error("A time is missing.");
-  return at.toISOString();
+/** What a schedule launches, and its address. */
+function target({ action, input }) {
+  const named = action === "flow" ? /^([^/]+)\/(.+):([^:]+)$/.exec(input?.flow ?? "") : null;
+  return named ? { text: input.flow, href: `#/flow/${named.slice(1).map(encodeURIComponent).join("/")}` } : { text: action, href: null };
 }
 
-/** Ten minutes ago and so on, as a field for dates and times wants it. */
-const fieldTime = (ms) => new Date(ms).toISOString().slice(0, 19);
+async function act(schedule, name, title, text, verb, reload, fields = []) {
+  const done = await order({ title, text, verb, fields, perform: async (given) =>
+    await ask(name, { at: { name: schedule.name }, body: fields.length ? given : undefined }) ?? {} });
+  if (done?.id) say(html`A run has begun: <${RunLink} id=${done.id} />`);
+  else if (done) say("Done.");
+  reload();
+}
 
-export function schedules(root, _rest, query, { signal, refresh }) {
-  const open = new Set();
-  const times = new Map();
-  let cursor = query.get("cursor");
-  let shown = "";
-
-  async function act(on, name, title, text, verb, fields, body) {
-    const done = await order(title, text, verb, fields ?? [], async () => await ask(name, { at: { name: on }, body: body?.(), signal }) ?? {});
-    if (!done) return;
-    if (done.id) say(["A plan has begun: ", planLink(done.id)]);
-    else say("Done.");
-    shown = "";
-    times.delete(on);
-    refresh();
+/** Counts the times of a range as it is typed. */
+function Counted({ name, values }) {
+  let range = null;
+  try {
+    range = [moment(values.from), moment(values.until)];
+  } catch {
+    range = null;
   }
+  const query = range && { after: new Date(Date.parse(range[0]) - 1).toISOString(), limit: COUNTED };
+  const found = useAsk("scheduleTimes", { at: { name }, query, isOff: !range }, { every: 60000 });
+  if (!range) return html`<p class="quiet" role="status">A time is missing.</p>`;
+  const some = (found.data?.times ?? []).filter((time) => Date.parse(time) < Date.parse(range[1]));
+  const text = found.error ? reason(found.error) : !found.data ? "…"
+    : `${number(some.length)}${some.length === COUNTED ? " or more" : ""} ${some.length === 1 ? "time is" : "times are"} in this range${some.length ? `, the first ${local(some[0])}` : ""}.`;
+  return html`<p class="quiet" role="status">${text}</p>`;
+}
 
-  async function backfill(name) {
-    const now = Date.now();
-    const from = h("input", { type: "datetime-local", name: "from", step: 1, required: true });
-    const until = h("input", { type: "datetime-local", name: "until", step: 1, required: true });
-    from.value = fieldTime(now - 3600000);
-    until.value = fieldTime(now);
-    const counted = h("p", { class: "quiet", role: "status" });
-    const count = async () => {
-      try {
-        const [first, end] = [moment(from), moment(until)];
-        const before = new Date(Date.parse(first) - 1).toISOString();
-        const all = (await ask("scheduleTimes", { at: { name }, query: { after: before, limit: COUNTED }, signal })).times;
-        const some = all.filter((time) => Date.parse(time) < Date.parse(end));
-        const isMore = some.length === COUNTED;
-        counted.textContent = `${number(some.length)}${isMore ? " or more" : ""} ${some.length === 1 ? "time is" : "times are"} in this range${some.length ? `, the first ${some[0]}` : ""}.`;
-      } catch (error) {
-        counted.textContent = error.detail ?? error.message;
-      }
-    };
-    from.addEventListener("change", count);
-    until.addEventListener("change", count);
-    count();
-    const fields = [field("From, in UTC", from), field("Until, in UTC", until, "that time itself is not in it"), counted];
-    const text = "What it would have launched in a range of times is launched now. Times that were launched are not launched again.";
-    const done = await order(`Backfill «${name}»`, text, "Launch them", fields, () =>
-      ask("backfill", { at: { name }, body: { from: moment(from), until: moment(until) }, signal }));
-    if (!done) return;
-    say(`${number(done.times)} ${done.times === 1 ? "time is" : "times are"} in the range: the launches are under way.`);
-    refresh();
-  }
+async function backfill(schedule, reload) {
+  const fields = [{ name: "from", label: "From", kind: "time", required: true, value: fieldTime(Date.now() - 3_600_000) },
+    { name: "until", label: "Until", kind: "time", required: true, value: fieldTime(Date.now()), note: "that time itself is not in it" }];
+  const done = await order({ title: `Backfill «${schedule.name}»`, text: "What it would have launched in a range of times is launched now. Times that were launched are not launched again.",
+    verb: "Launch them", fields, more: (values) => html`<${Counted} name=${schedule.name} values=${values} />`,
+    perform: (body) => ask("backfill", { at: { name: schedule.name }, body }) });
+  if (done) say(`${count(done.times, "time is", "times are")} in the range: the launches are under way.`);
+  reload();
+}
 
-  async function add() {
-    const [actions, flows] = await Promise.all([
-      ask("actions", { signal }),
-      // A program that embeds a world may run no flows.
-      ask("flows", { signal }).catch(() => ({ flows: [] })),
-    ]);
-    const name = h("input", { name: "name", required: true, maxlength: 200, spellcheck: "false" });
-    const what = h("select", { name: "what", required: true },
-      h("optgroup", { label: "Flows" }, flows.flows.map((flow, at) => h("option", { value: `flow ${at}` }, `${flow.namespace}/${flow.name} ${flow.version}`))),
-      h("optgroup", { label: "Actions" }, actions.actions.map((action) => h("option", { value: `action ${action.name}` }, action.name))));
-    const kind = choice("kind", ["every", "cron", "at", "manual"]);
-    const every = h("input", { name: "every", type: "number", min: 1, step: 1, value: 60, required: true });
-    const pattern = h("input", { name: "pattern", value: "0 * * * *", spellcheck: "false", required: true });
-    const zone = h("input", { name: "zone", value: "UTC", spellcheck: "false", required: true });
-    const at = h("input", { name: "at", type: "datetime-local", step: 1, required: true });
-    at.value = fieldTime(Date.now() + 3600000);
-    const overlap = choice("overlap", ["forbid", "allow", "replace", "queue"]);
-    const input = h("textarea", { name: "input", rows: 4, spellcheck: "false" });
-    input.value = "{}";
-    const parts = {
-      every: [field("Seconds between", every)],
-      cron: [field("Pattern", pattern, "minute, hour, day, month, day of the week"), field("Time zone", zone)],
-      at: [field("Time, in UTC", at)],
-      manual: [],
-    };
-    const place = h("div", {});
-    const draw = () => put(place, parts[kind.value]);
-    kind.addEventListener("change", draw);
-    draw();
-    const fields = [field("Name", name), field("Launches", what), field("When", kind), place,
-      field("While one is under way", overlap), h("p", {}, h("label", {}, "Input, as JSON ", input))];
-    const timing = () => ({
-      every: () => ({ every: { period_ms: Number(every.value) * 1000 } }),
-      cron: () => ({ cron: { pattern: pattern.value.trim(), zone: zone.value.trim() } }),
-      at: () => ({ at: moment(at) }),
-      manual: () => ({ manual: {} }),
-    })[kind.value]();
-    const done = await order("A new schedule", "One with the same name is changed.", "Save", fields, () => {
-      const given = JSON.parse(input.value || "null");
-      const [of, ...rest] = what.value.split(" ");
-      const flow = of === "flow" ? flows.flows[Number(rest[0])] : null;
-      const body = { timing: timing(), overlap: overlap.value, action: flow ? "flow" : rest.join(" "), input: given };
-      // A plan of a flow keeps the definition that it begins with: so does the schedule.
-      if (flow) body.input = { definition: flow.hash, flow: `${flow.namespace}/${flow.name}:${flow.version}`, input: given };
-      return ask("putSchedule", { at: { name: name.value.trim() }, body, signal });
-    });
-    if (!done) return;
-    say(`«${done.name}» is saved${done.next ? `; it launches next at ${done.next}` : ""}.`);
-    shown = "";
-    refresh();
-  }
+async function add(reload) {
+  // A program that embeds a world may run no flows.
+  const [{ actions }, { flows }] = await Promise.all([ask("actions"), ask("flows").catch(() => ({ flows: [] }))]);
+  const is = (kind) => (values) => values.kind === kind;
+  const fields = [
+    { name: "name", label: "Name", required: true, maxlength: 200 },
+    { name: "what", label: "Launches", kind: "select", value: flows.length ? "flow 0" : `action ${actions[0]?.name}`, options: [
+      ...flows.map((flow, at) => [`flow ${at}`, `${flow.namespace}/${flow.name} ${flow.version}`]), ...actions.map((action) => [`action ${action.name}`, action.name])] },
+    { name: "kind", label: "When", kind: "select", value: "every", options: [["every"], ["cron"], ["at"], ["manual"]] },
+    { name: "every", label: "Seconds between", kind: "number", min: 1, step: 1, value: 60, required: true, when: is("every") },
+    { name: "pattern", label: "Pattern", value: "0 * * * *", required: true, note: "minute, hour, day, month, day of the week", when: is("cron") },
+    { name: "zone", label: "Time zone", value: ownZone, required: true, when: is("cron") },
+    { name: "at", label: "Time", kind: "time", required: true, value: fieldTime(Date.now() + 3_600_000), when: is("at") },
+    { name: "overlap", label: "While one is under way", kind: "select", value: "forbid", options: [["forbid"], ["allow"], ["replace"], ["queue"]] },
+    { name: "input", label: "Input, as JSON", kind: "json", rows: 4, value: "{}" },
+  ];
+  const done = await order({ title: "A new schedule", text: "A schedule with the same name is changed.", verb: "Save", fields, perform: (given) => {
+    const timings = { every: { every: { period_ms: given.every * 1000 } }, cron: { cron: { pattern: given.pattern, zone: given.zone } }, at: { at: given.at }, manual: { manual: {} } };
+    const [of, ...rest] = given.what.split(" ");
+    const flow = of === "flow" ? flows[Number(rest[0])] : null;
+    const input = given.input ?? null;
+    const body = { timing: timings[given.kind], overlap: given.overlap, action: flow ? "flow" : rest.join(" "), input };
+    // A run of a flow keeps the definition that it begins with: so does the schedule.
+    if (flow) body.input = { definition: flow.hash, flow: `${flow.namespace}/${flow.name}:${flow.version}`, input };
+    return ask("putSchedule", { at: { name: given.name }, body });
+  } });
+  if (done) say(`«${done.name}» is saved${done.next ? `; it launches next at ${local(done.next)}` : ""}.`);
+  reload();
+}
 
-  function buttons(schedule) {
-    const why = h("input", { name: "why", maxlength: 500 });
-    const { name } = schedule;
-    return h("span", { class: "buttons" },
-      schedule.paused
-        ? h("button", { "data-key": `u-${name}`, on: { click: () => act(name, "unpause", "Go on?", `«${name}» launches again at its times.`, "Go on") } }, "Go on")
-        : h("button", { "data-key": `p-${name}`, on: { click: () => act(name, "pause", "Pause?", `«${name}» launches nothing by itself until somebody lets it go on.`, "Pause", [field("Why", why)], () => ({ why: why.value })) } }, "Pause"),
-      h("button", { "data-key": `t-${name}`, on: { click: () => act(name, "trigger", "Launch now?", `«${name}» begins a plan now, besides its times.`, "Launch") } }, "Launch now"),
-      !schedule.timing.manual && h("button", { "data-key": `b-${name}`, on: { click: () => backfill(name) } }, "Backfill…"),
-      h("button", { class: "hard", "data-key": `r-${name}`, on: { click: () => act(name, "removeSchedule", "Remove it?", `«${name}» is forgotten. Its plans that are under way go on.`, "Remove") } }, "Remove"));
-  }
+/** The last launches with what became of their runs, the newest at the right. */
+export function LaunchStrip({ schedule }) {
+  const found = useAsk("plans", { query: { labels: `schedule=${schedule.name}`, limit: STRIP } }, { every: 5000 });
+  const runs = new Map((found.data?.plans ?? []).map((run) => [run.id, run]));
+  const bars = schedule.history.slice(-STRIP).map((launch) => {
+    const run = runs.get(launch.plan);
+    const state = run ? stateOf(run) : launch.outcome;
+    return { state, href: launch.plan && `#/run/${launch.plan}`, share: run ? 1 : 0.4, title: `${local(launch.planned)}: ${words(state)}${run?.error ? `, ${plain(run.error)}` : launch.why ? `, ${launch.why}` : ""}` };
+  });
+  return html`<${Strip} of=${bars} label=${`The last launches of ${schedule.name}`} />`;
+}
 
-  function more(schedule) {
-    const next = times.get(schedule.name);
-    return h("div", { class: "inside" },
-      facts([["Action", schedule.action], ["Overlap", words(schedule.overlap)], ["Missed times", words(typeof schedule.catch_up === "string" ? schedule.catch_up : `all within ${span(schedule.catch_up.all?.window_ms)}`)],
-        ["Jitter", schedule.jitter_ms ? span(schedule.jitter_ms) : null], ["Created", clock(schedule.created_at)],
-        ["Launched", number(schedule.launched)], ["Left out", number(schedule.skipped)], ["Missed", number(schedule.missed)], ["Failed", number(schedule.failed)], ["Waiting", number(schedule.waiting)]]),
-      schedule.running.length > 0 && h("p", {}, "Under way: ", schedule.running.slice(0, 20).map((id) => [planLink(id), " "])),
-      h("h3", {}, "Next times"), next === undefined ? h("p", { class: "quiet" }, "Loading…")
-        : next.length ? h("ul", {}, next.map((time) => h("li", {}, clock(time), " ", ago(time)))) : h("p", { class: "quiet" }, "There are none."),
-      h("h3", {}, "Launches"), schedule.history.length === 0 ? h("p", { class: "quiet" }, "There was none yet.")
-        : h("ul", {}, [...schedule.history].reverse().slice(0, 30).map((launch) => h("li", {}, clock(launch.planned), " ", badge(launch.outcome), ` ${words(launch.occasion)} `,
-          launch.plan && planLink(launch.plan), launch.why))),
-      h("h3", {}, "Input"), json(schedule.input));
-  }
+function Buttons({ schedule, reload }) {
+  const { name } = schedule;
+  const why = [{ name: "why", label: "Why", maxlength: 500 }];
+  return html`<span class="buttons">
+    ${schedule.paused ? html`<button onClick=${() => act(schedule, "unpause", "Go on?", `«${name}» launches again at its times.`, "Go on", reload)}>Go on</button>`
+      : html`<button onClick=${() => act(schedule, "pause", "Pause?", `«${name}» launches nothing by itself until somebody lets it go on.`, "Pause", reload, why)}>Pause</button>`}
+    <button onClick=${() => act(schedule, "trigger", "Launch now?", `«${name}» begins a run now, besides its times.`, "Launch", reload)}>Launch now</button>
+    ${!schedule.timing.manual && html`<button onClick=${() => backfill(schedule, reload)}>Backfill…</button>`}
+    <button class="hard" onClick=${() => act(schedule, "removeSchedule", "Remove it?", `«${name}» is forgotten. Its runs that are under way go on.`, "Remove", reload)}>Remove</button></span>`;
+}
 
-  /** The next times of one that is open; they are asked for once, and again after an order. */
-  async function load(name) {
-    try {
-      times.set(name, (await ask("scheduleTimes", { at: { name }, query: { limit: NEXT }, signal })).times);
-    } catch {
-      times.set(name, []);
+/** One schedule: its next times, and its launches with their runs. */
+function One({ schedule, reload }) {
+  const next = useAsk("scheduleTimes", { at: { name: schedule.name }, query: { limit: NEXT } }, { every: 15000 });
+  const runs = useAsk("plans", { query: { labels: `schedule=${schedule.name}`, limit: 100 } }, { live: "all" });
+  const known = new Map((runs.data?.plans ?? []).map((run) => [run.id, run]));
+  const caught = typeof schedule.catch_up === "string" ? schedule.catch_up : `all within ${span(schedule.catch_up.all?.window_ms)}`;
+  const to = target(schedule);
+  return html`<p class="crumbs"><a href="#/schedules">Schedules</a> · <a href=${`#/runs?labels=${encodeURIComponent(`schedule=${schedule.name}`)}`}>its runs</a></p>
+    <div class="head"><h1>${schedule.name} ${schedule.paused && html`<${Badge} of="paused" />`}</h1><${Buttons} schedule=${schedule} reload=${reload} /></div>
+    ${schedule.paused && html`<p class="why">Paused by ${schedule.paused.by} <${Ago} at=${schedule.paused.at} />${schedule.paused.why && `: ${schedule.paused.why}`}</p>`}
+    ${schedule.problem && html`<p class="why error">${schedule.problem}: put the schedule again.</p>`}
+    <${Facts} of=${[["When", timing(schedule.timing)], ["Launches", to.href ? html`<a href=${to.href}>${to.text}</a>` : to.text], ["Overlap", words(schedule.overlap)], ["Missed times", words(caught)],
+      ["Jitter", schedule.jitter_ms ? span(schedule.jitter_ms) : null], ["Created", html`<${Clock} at=${schedule.created_at} />`], ["Launched", number(schedule.launched)],
+      ["Left out", number(schedule.skipped)], ["Missed", number(schedule.missed)], ["Failed to launch", number(schedule.failed)], ["Waiting", number(schedule.waiting)]]} />
+    <div class="columns"><section><h2>Launches</h2>${schedule.history.length === 0 ? html`<p class="quiet">There was none yet.</p>`
+      : html`<${Table} caption="Launches" columns=${[["Planned"], ["Launch"], ["Run"], ["What became of it", "grow"]]}>${[...schedule.history].reverse().slice(0, 50).map((launch, at) => {
+        const run = known.get(launch.plan);
+        return html`<tr key=${at}><td><${Clock} at=${launch.planned} /></td><td><${Badge} of=${launch.outcome} /> <span class="quiet">${words(launch.occasion)}</span></td>
+          <td>${launch.plan && html`<${RunLink} id=${launch.plan} />`}</td><td class="grow">${run ? html`<${Badge} of=${stateOf(run)} /> <span class="error-line">${plain(run.error)}</span>` : launch.why}</td></tr>`;
+      })}<//>`}</section>
+    <section><h2>Next times</h2><${Loaded} of=${next}>${({ times }) => times.length === 0 ? html`<p class="quiet">There are none.</p>`
+      : html`<ul>${times.map((time) => html`<li key=${time}><${Clock} at=${time} /> <${Ago} at=${time} /></li>`)}</ul>`}<//>
+      <h2>Input</h2><${Json} of=${schedule.action === "flow" ? schedule.input?.input : schedule.input} label="Input" /></section></div>`;
+}
+
+function Row({ schedule, reload }) {
+  const to = target(schedule);
+  return html`<tr><td class="name"><a href=${`#/schedules/${encodeURIComponent(schedule.name)}`} data-item>${schedule.name}</a>
+      ${schedule.problem && html`<div class="error">${schedule.problem}: put the schedule again.</div>`}</td>
+    <td>${timing(schedule.timing)}</td><td>${to.href ? html`<a href=${to.href}>${to.text}</a>` : to.text}</td>
+    <td>${schedule.paused ? html`<${Badge} of="paused" title=${schedule.paused.why} /> <span class="quiet">${schedule.paused.why}</span>` : schedule.next ? html`<${Ago} at=${schedule.next} />` : html`<span class="quiet">no more times</span>`}</td>
+    <td><${LaunchStrip} schedule=${schedule} /></td><td class="acts"><${Buttons} schedule=${schedule} reload=${reload} /></td></tr>`;
+}
+
+export function Schedules({ rest, query }) {
+  useTitle("Schedules");
+  const [text, setText] = useState("");
+  const cursor = query.get("cursor");
+  const [name] = rest;
+  const found = useResource(`schedules ${name ?? cursor}`, async (signal) => {
+    if (!name) return ask("schedules", { query: { limit: PAGE, cursor }, signal });
+    const schedule = await ask("schedule", { at: { name }, signal }).catch((error) => { if (error.status === 404) return null; throw error; });
+    return { schedule };
+  }, { live: "all" });
+  return html`<${Loaded} of=${found}>${({ schedule, schedules, next }) => {
+    if (name) {
+      return schedule ? html`<${One} schedule=${schedule} reload=${found.reload} />`
+        : html`<${Notice} title="There is no such schedule" text=${`«${name}» may have been removed.`}><p><a href="#/schedules">Schedules</a></p><//>`;
     }
-    shown = "";
-    refresh();
-  }
-
-  function row(schedule) {
-    const { name } = schedule;
-    const details = h("details", { open: open.has(name) },
-      h("summary", { "data-item": true, "data-key": name },
-        h("b", {}, name), " ", h("span", { class: "quiet" }, timing(schedule.timing)), " ",
-        schedule.paused ? badge("paused") : schedule.next ? h("span", {}, "next ", ago(schedule.next)) : h("span", { class: "quiet" }, "no more times"),
-        schedule.failed > 0 && [" ", badge("failed")]),
-      open.has(name) && more(schedule));
-    details.addEventListener("toggle", () => {
-      if (details.open === open.has(name)) return;
-      details.open ? open.add(name) : open.delete(name);
-      shown = "";
-      details.open ? load(name) : refresh();
-    });
-    return h("li", { class: "card" }, h("div", { class: "head" }, details, buttons(schedule)),
-      schedule.paused && h("p", { class: "quiet" }, `Paused by ${schedule.paused.by} `, ago(schedule.paused.at), schedule.paused.why && `: ${schedule.paused.why}`),
-      schedule.problem && h("p", { class: "error" }, `${schedule.problem}: put the schedule again.`));
-  }
-
-  return {
-    title: "Schedules",
-    change(_rest, query) {
-      cursor = query.get("cursor");
-      shown = "";
-    },
-    async refresh() {
-      const page = await ask("schedules", { query: { limit: 100, cursor }, signal });
-      const text = JSON.stringify(page);
-      if (text === shown) return;
-      shown = text;
-      for (const name of open) if (!times.has(name)) load(name);
-      const none = notice("There is no schedule", "Add one here, or from a shell: turnwheel schedule add --help.");
-      const more = h("button", { class: "main", "data-key": "add", on: { click: () => add().catch((error) => say(error.detail ?? error.message, true)) } }, "Add a schedule…");
-      put(root, h("div", { class: "head" }, h("h1", {}, "Schedules"), more), page.schedules.length ? h("ul", { class: "cards" }, page.schedules.map(row)) : none,
-        h("p", { class: "buttons" }, cursor && h("a", { href: "#/schedules" }, "First page"),
-          page.next && h("a", { href: `#/schedules?cursor=${encodeURIComponent(page.next)}` }, "Next page")));
-    },
-  };
+    const fit = schedules.filter((one) => `${one.name} ${target(one).text}`.toLowerCase().includes(text.toLowerCase()));
+    return html`<${Head} title="Schedules"><button class="main" onClick=${() => add(found.reload).catch((error) => say(reason(error), true))}>Add a schedule…</button><//>
+      ${schedules.length === 0 ? html`<${Notice} title="There is no schedule" text="Add one here, or from a shell: turnwheel schedule add --help." />`
+        : html`<div class="filters"><${Search} value=${text} onText=${setText} label="Search schedules" placeholder="Name, flow or action" pause=${50} /></div>
+          <${Table} caption="Schedules" columns=${[["Schedule"], ["When"], ["Launches"], ["Next"], ["Last runs"], [""]]}>${fit.map((schedule) => html`<${Row} key=${schedule.name} schedule=${schedule} reload=${found.reload} />`)}<//>`}
+      <p class="buttons">${cursor && html`<a href="#/schedules">First page</a>`}${next && html`<a href=${`#/schedules?cursor=${encodeURIComponent(next)}`}>Next page</a>`}</p>`;
+  }}<//>`;
 }
