@@ -29,10 +29,10 @@ var help = (limit) => {
   function until(look, name) {
     return new Promise((resolve, reject) => {
       const begin = performance.now();
-      const again = () => {
+      const again = async () => {
         let found;
         try {
-          found = look();
+          found = await look();
         } catch (error) {
           return reject(error);
         }
@@ -57,12 +57,16 @@ var help = (limit) => {
     seeNo: (what) => until(() => all(what, document).length === 0, `no ${what}`),
     wait: (look, name) => until(() => { const value = look(); return value && { value: value === true ? true : value }; }, name),
     count: (what) => all(what, document).length,
-    click: (what) => until(() => {
+    /** The middle of something that can be clicked, once it has stayed in its place for two frames. */
+    target: (what) => until(async () => {
       const found = all(what).find((element) => !element.disabled && isFree(element));
       if (!found) return false;
-      found.focus?.({ preventScroll: true });
-      found.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, view: window }));
-      return true;
+      const spot = () => { const { left, top, width, height } = found.getBoundingClientRect(); return [left + width / 2, top + height / 2]; };
+      const before = spot();
+      await new Promise((resolve) => { requestAnimationFrame(() => requestAnimationFrame(resolve)); });
+      const now = spot();
+      if (!found.isConnected || now[0] !== before[0] || now[1] !== before[1]) return false;
+      return { value: now };
     }, what),
     write: (what, text) => until(() => {
       const field = all(what).find((element) => !element.disabled);

@@ -46,7 +46,7 @@ struct Row {
 const WATCH: &str = "
 window.turnwheelContent = 0;
 new MutationObserver(() => {
-  if (!window.turnwheelContent && document.querySelector('main .page > *, main .notice')) {
+  if (!window.turnwheelContent && document.querySelector('main .page > :not(.quiet), main .notice')) {
     requestAnimationFrame(() => { window.turnwheelContent ||= performance.now(); });
   }
 }).observe(document, { childList: true, subtree: true });
@@ -63,12 +63,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (_browser, mut page) = Chromium::start()?;
     page.size(1280, 900);
     page.before(WATCH);
-    let plan = format!("plan/{large}");
+    let plan = format!("run/{large}");
     let pages = [
         "",
-        "plans",
-        "plans?state=running",
-        "plans?labels=of=7",
+        "runs",
+        "runs?state=running",
+        "runs?labels=of=7",
         &plan,
         &format!("{plan}/graph"),
         &format!("{plan}/timeline"),
@@ -76,10 +76,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "flows",
         "add-flow",
         "schedules",
-        "letters",
-        "entities",
-        "runtime",
-        "world",
+        "events",
+        "jobs",
+        "journeys",
+        "cluster",
+        "system",
+        "system/entities",
+        "system/runtime",
     ];
     for name in pages {
         // Once for all that is made at the first use.

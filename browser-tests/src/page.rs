@@ -121,9 +121,16 @@ impl Page {
         self.help(&format!("count({})", json!(what))).as_u64().unwrap_or_default()
     }
 
-    /// Waits until something is seen, can be used and is covered by nothing, and clicks it.
+    /// Waits until something is seen, can be used and is covered by nothing, and clicks it as a mouse
+    /// does: the browser itself finds what is under the pointer.
     pub fn click(&mut self, what: &str) {
-        self.help(&format!("click({})", json!(what)));
+        let spot = self.help(&format!("target({})", json!(what)));
+        let (x, y) = (spot[0].clone(), spot[1].clone());
+        self.ask("Input.dispatchMouseEvent", json!({ "type": "mouseMoved", "x": x, "y": y }));
+        for kind in ["mousePressed", "mouseReleased"] {
+            let event = json!({ "type": kind, "x": x, "y": y, "button": "left", "clickCount": 1 });
+            self.ask("Input.dispatchMouseEvent", event);
+        }
     }
 
     /// Writes a text into a field in place of what is there.

@@ -16,7 +16,10 @@ use turnwheel::flow::{self, CloudEvent, Flows, WithFlows};
 use turnwheel::http::serve::{Listen, Server, Stopped};
 use turnwheel::http::{Access, Options};
 use turnwheel::io::{HostIo, IoOptions};
+use turnwheel::jobs::{JobSpec, Jobs, JobsOptions, WithJobs};
+use turnwheel::journeys::{Event, Journeys, JourneysOptions};
 use turnwheel::runtime::completion::block_on;
+use turnwheel::runtime::Group;
 
 /// Waits for an event, and answers it.
 #[derive(Debug)]
@@ -148,6 +151,9 @@ pub struct Served {
     url: String,
     world: World,
     entities: Entities,
+    jobs: Jobs,
+    journeys: Journeys,
+    groups: [Group; 2],
     open: Mutex<VecDeque<Triggering>>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Stopped>>,
@@ -169,10 +175,16 @@ impl Served {
         Self::with(world, Options::new(Access::Loopback))
     }
 
-    /// A world with the actions `wait`, `mend`, `brick` and `wall`, and with flows.
+    /// A world with the actions `wait`, `mend`, `brick` and `wall`, with flows and jobs.
     pub fn builder() -> Builder {
-        let io = HostIo::new(IoOptions::default());
-        World::builder().action(Wait).action(Mend).action(Brick).action(Wall).flows(io)
+        let io = Self::io();
+        let executors = io.executors();
+        let builder = World::builder().action(Wait).action(Mend).action(Brick).action(Wall);
+        builder.flows(io).jobs(&executors)
+    }
+
+    fn io() -> HostIo {
+        HostIo::new(IoOptions::default())
     }
 
     /// Over this world, with these options.
@@ -183,7 +195,14 @@ impl Served {
     pub fn with(world: World, options: Options) -> Self {
         let entities = Entities::builder(world.plan_entities().system()).store(world.states());
         let entities = entities.build();
-        let options = options.entities(&entities);
+        let group = |name: &str| Group::builder(name).workers(1).build().expect("a group");
+        let groups = [group("jobs"), group("journeys")];
+        let io = Self::io();
+        let jobs = Jobs::open(&world, &groups[0], JobsOptions::new(&io.executors()));
+        let jobs = block_on(jobs).expect("it is answered").expect("jobs");
+        let journeys = Journeys::open(&world, &groups[1], JourneysOptions::new(io.channels()));
+        let journeys = block_on(journeys).expect("it is answered").expect("journeys");
+        let options = options.entities(&entities).jobs(&jobs).journeys(&journeys);
         let (told, url) = std::sync::mpsc::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let served = world.clone();
@@ -198,7 +217,17 @@ impl Served {
         });
         let url = url.recv().expect("the server listens");
         let open = Mutex::default();
-        Self { url, world, entities, open, stop: Some(stop), thread: Some(thread) }
+        Self {
+            url,
+            world,
+            entities,
+            jobs,
+            journeys,
+            groups,
+            open,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
     }
 
     /// The address of a page of the console, such as `plans`.
@@ -289,6 +318,37 @@ impl Served {
         block_on(flows.publish(event)).expect("it is answered").expect("it is taken");
     }
 
+    /// Adds a job, from its settings as JSON.
+    ///
+    /// # Panics
+    ///
+    /// It is refused.
+    pub fn put_job(&self, settings: &Value) {
+        let spec: JobSpec = serde_json::from_value(settings.clone()).expect("settings of a job");
+        self.jobs.put(spec, None, "test").wait().expect("it is answered").expect("it is taken");
+    }
+
+    /// Adds a journey, from its text.
+    ///
+    /// # Panics
+    ///
+    /// It is refused.
+    pub fn put_journey(&self, text: &str) {
+        let put = block_on(self.journeys.put(text, "test"));
+        put.expect("it is answered").expect("it is taken");
+    }
+
+    /// Gives an event of a user to the journeys of a platform.
+    ///
+    /// # Panics
+    ///
+    /// It is refused.
+    pub fn user_event(&self, platform: &str, user: &str, id: &str, kind: &str, data: Value) {
+        let event = Event::new(platform, user, id, kind).data(data);
+        let taken = self.journeys.event(event).wait();
+        taken.expect("it is answered").expect("it is taken");
+    }
+
     /// Its world.
     pub fn world(&self) -> &World {
         &self.world
@@ -308,6 +368,11 @@ impl Drop for Served {
             let _ = thread.join();
         }
         // What was under way is left as it is.
+        self.jobs.end();
+        self.journeys.end();
         let _ = self.world.shutdown();
+        for group in &self.groups {
+            let _ = group.shutdown();
+        }
     }
 }

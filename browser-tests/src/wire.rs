@@ -1,5 +1,6 @@
 //! The protocol of the browser: questions and answers as JSON over a WebSocket.
 
+use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -56,7 +57,14 @@ impl Wire {
         }
         self.socket.send(Message::text(question.to_string()))?;
         loop {
-            let Message::Text(text) = self.socket.read()? else { continue };
+            let read = match self.socket.read() {
+                // A stopped process was continued: what comes is still to be read.
+                Err(tungstenite::Error::Io(error)) if error.kind() == ErrorKind::Interrupted => {
+                    continue;
+                }
+                read => read?,
+            };
+            let Message::Text(text) = read else { continue };
             let mut said: Value = serde_json::from_str(&text)?;
             if said["id"] == self.last {
                 if let Some(error) = said.get("error") {

@@ -6,8 +6,22 @@ use turnwheel::http::{Access, Options, Role, Token};
 use turnwheel_browser::{Chromium, Page, Served};
 
 /// Every page, by its address.
-const PAGES: [&str; 9] =
-    ["", "plans", "flows", "add-flow", "schedules", "letters", "entities", "runtime", "world"];
+const PAGES: [&str; 14] = [
+    "",
+    "runs",
+    "flows",
+    "add-flow",
+    "schedules",
+    "events",
+    "jobs",
+    "job/nightly",
+    "journeys",
+    "cluster",
+    "system",
+    "system/actions",
+    "system/runtime",
+    "system/entities",
+];
 
 fn browser(name: &str) -> (Chromium, Page) {
     let (browser, mut page) = Chromium::start().expect("a browser");
@@ -45,7 +59,7 @@ fn work_is_done_by_keyboard_alone() {
     assert!(page.has_focus("link:wait"), "the first plan has the focus, and shows it");
     page.press("Enter");
     page.see("text:It waits: ");
-    page.tab_to("button:send event…", 30);
+    page.tab_to("button:send event…", 40);
     page.press("Enter");
     page.see("dialog");
     page.tab_to("dialog textarea", 3);
@@ -54,9 +68,9 @@ fn work_is_done_by_keyboard_alone() {
     page.tab_to("dialog button.main", 2);
     page.press("Enter");
     page.see("text:send event: done.");
-    page.see(".head .s-success");
+    page.see("h1 .s-success");
     // The list of steps is one stop; arrows go through it.
-    page.tab_to(".steps", 30);
+    page.tab_to(".steps", 60);
     page.press("ArrowDown");
     page.press("Enter");
     page.see(".panel h2");
@@ -82,16 +96,55 @@ const CONTRAST: &str = "(() => {
   return worst;
 })()";
 
+/// Findings of a check of accessibility: controls without a name, pictures without a text, an id that
+/// two elements have, more or less than one first heading, a focus order by numbers, a cell without a
+/// table, a role without its place.
+const FINDINGS: &str = "(() => {
+  const found = [];
+  const note = (what, e) => found.push(`${what}: ${e.outerHTML.slice(0, 140)}`);
+  const isSeen = (e) => e.checkVisibility() && !e.closest('[aria-hidden=true]');
+  const name = (e) => (e.getAttribute('aria-label') ?? '') + (e.labels ? [...e.labels].map((l) => l.textContent).join('') : '') + (e.title ?? '') + e.textContent + [...e.querySelectorAll('[aria-label]')].map((i) => i.getAttribute('aria-label')).join('');
+  for (const e of document.querySelectorAll('button, a[href], input, select, textarea, summary, [role=button], [role=listbox], meter, progress, svg[role=img], dialog')) {
+    if (isSeen(e) && !name(e).trim()) note('no name', e);
+  }
+  for (const e of document.querySelectorAll('img:not([alt])')) note('no text', e);
+  for (const e of document.querySelectorAll('[role=button], [role=link]')) if (e.tabIndex < 0) note('not by keyboard', e);
+  for (const e of document.querySelectorAll('[tabindex]')) if (e.tabIndex > 0) note('own focus order', e);
+  for (const e of document.querySelectorAll('[role=option]')) if (!e.closest('[role=listbox]')) note('no list', e);
+  for (const e of document.querySelectorAll('table')) if (!e.caption) note('no caption', e);
+  for (const e of document.querySelectorAll('a a, a button, button a, button button')) note('one in another', e);
+  const ids = [...document.querySelectorAll('[id]')].map((e) => e.id);
+  for (const id of new Set(ids.filter((id, at) => ids.indexOf(id) !== at))) found.push(`two have the id ${id}`);
+  if (document.querySelectorAll('h1').length !== 1) found.push(`${document.querySelectorAll('h1').length} first headings`);
+  if (!document.documentElement.lang || !document.title) found.push('no language or title');
+  return found;
+})()";
+
+/// Controls that are smaller than a finger needs; links in lines of text may be.
+const SMALL: &str = "[...document.querySelectorAll('button, select, summary, nav a, a.button, .brand, .runs td.name a, input')].filter((e) => {
+  const { width, height } = e.getBoundingClientRect();
+  const room = e.type === 'checkbox' ? e.closest('td, label')?.getBoundingClientRect() ?? { width, height } : { width, height };
+  return e.checkVisibility() && width > 0 && (room.height < 39.5 || (e.type === 'checkbox' && room.width < 39.5));
+}).map((e) => `${e.outerHTML.slice(0, 120)} ${e.getBoundingClientRect().height}`)";
+
 #[test]
 fn every_page_is_readable_in_dark_and_light_and_fits_a_phone() {
     let (_browser, mut page) = browser("looks");
     let served = Served::new();
     let plan = served.begin("mend", &json!({ "is_mended": false }));
     served.begin("wait", &json!({}));
-    let plan = format!("plan/{plan}");
-    let parts =
-        ["", "/graph", "/timeline", "/history", "/data"].map(|part| format!("{plan}{part}"));
-    let pages = PAGES.map(str::to_owned).into_iter().chain(parts);
+    served.put_job(
+        &json!({ "name": "nightly", "schedule": "@daily", "config": { "command": "true" } }),
+    );
+    let flow = "document: { dsl: '1.0.3', namespace: a, name: b, version: '1.0.0' }\ndo: [{ c: { set: { d: 1 } } }]";
+    let of_flow = served.start_flow(flow, json!({}));
+    served.over_with(of_flow);
+    let of_flow = format!("run/{of_flow}");
+    let plan = format!("run/{plan}");
+    let parts = ["", "/graph", "/timeline", "/steps", "/history", "/data"]
+        .map(|part| format!("{plan}{part}"));
+    let flow = ["flow/a/b/1.0.0".to_owned(), of_flow];
+    let pages = PAGES.map(str::to_owned).into_iter().chain(parts).chain(flow);
     for name in pages {
         for width in [1280, 390] {
             page.size(width, 844);
@@ -102,7 +155,7 @@ fn every_page_is_readable_in_dark_and_light_and_fits_a_phone() {
                 page.dark(is_dark);
                 page.is_sound();
                 let back = page.eval("getComputedStyle(document.documentElement).backgroundColor");
-                let expected = if is_dark { "rgb(18, 22, 28)" } else { "rgb(255, 255, 255)" };
+                let expected = if is_dark { "rgb(17, 21, 27)" } else { "rgb(255, 255, 255)" };
                 assert_eq!(back, expected, "{name}");
                 let worst = page.eval(CONTRAST);
                 let ratio = worst[0].as_f64().unwrap_or_default();
@@ -111,6 +164,12 @@ fn every_page_is_readable_in_dark_and_light_and_fits_a_phone() {
                 let look = if look.is_empty() { "overview" } else { &look };
                 let kind = if is_dark { "dark" } else { "light" };
                 page.shot(&format!("{look}-{kind}-{width}"));
+            }
+            let found = page.eval(FINDINGS);
+            assert_eq!(found, json!([]), "{name} at {width}");
+            if width == 390 {
+                let small = page.eval(SMALL);
+                assert_eq!(small, json!([]), "{name}: a finger needs 40 points");
             }
         }
     }
@@ -126,7 +185,7 @@ fn who_has_no_token_is_asked_for_it() {
     ];
     let served = Served::with(world, Options::new(Access::Tokens(tokens)));
     let plan = served.begin("wait", &json!({}));
-    page.open(&served.page(&format!("plan/{plan}")));
+    page.open(&served.page(&format!("run/{plan}")));
     page.see("text:A token is needed");
     page.write("field:Token", "a wrong one");
     page.click("button:Sign in");
@@ -144,6 +203,6 @@ fn who_has_no_token_is_asked_for_it() {
     page.click("button:Sign in");
     page.click("button:cancel");
     page.click("dialog button.main");
-    page.see(".head .s-cancelled");
+    page.see("h1 .s-cancelled");
     page.see("text:noted for ann");
 }

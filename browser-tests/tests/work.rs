@@ -53,19 +53,19 @@ fn a_flow_is_added_drawn_started_from_its_form_and_watched_to_its_event() {
     page.click("dialog button.main");
     page.see("text:It waits: ");
     // The page is told of what happens while it is open.
-    page.wait("document.querySelector('.head .badge')?.textContent === 'running'");
+    page.wait("document.querySelector('h1 .badge')?.textContent === 'running'");
     let event = json!({
         "specversion": "1.0", "id": "1", "source": "/test", "type": "com.shop.paid", "data": { "by": "ann" },
     });
     served.publish(&event);
-    page.see(".head .s-success");
+    page.see("h1 .s-success");
     page.click("link:data");
     page.see("text:\"by\": \"ann\"");
     page.click("link:graph");
-    page.see("svg .node");
-    // Tasks are called as in the definition.
-    page.wait("[...document.querySelectorAll('svg .node text')].some((text) => text.textContent.endsWith('. paid'))");
-    page.shot("flow-plan-graph");
+    // Its run is drawn on the definition, with the states of its tasks.
+    page.see("svg [data-task=greet].s-success");
+    page.see("svg [data-task=paid].s-success");
+    page.shot("flow-run-graph");
     page.is_sound();
     // The same version with something else is refused, in words, and the next one is taken.
     page.open(&served.page("flows"));
@@ -88,9 +88,9 @@ fn a_flow_is_added_drawn_started_from_its_form_and_watched_to_its_event() {
 fn a_step_gets_its_event_from_the_browser() {
     let (_browser, mut page, served) = console("event");
     page.open(&served.page(""));
-    page.see("text:There is no plan yet");
+    page.see("text:There is no run yet");
     served.begin("wait", &json!({}));
-    page.open(&served.page("plans"));
+    page.open(&served.page("runs"));
     page.click("link:wait");
     page.see("text:It waits: ");
     page.click("button:send event…");
@@ -100,7 +100,7 @@ fn a_step_gets_its_event_from_the_browser() {
     page.write("dialog textarea", "{\"paid\": 5}");
     page.click("button:send event");
     page.see("text:send event: done.");
-    page.see(".head .s-success");
+    page.see("h1 .s-success");
     page.click("link:data");
     page.see("text:\"paid\": 5");
     page.click("link:history");
@@ -128,7 +128,7 @@ fn a_failed_flow_is_retried_from_its_failed_task_and_runs_again() {
     page.click("button:Start…");
     page.write("dialog textarea", "{\"count\": 1}");
     page.click("dialog button.main");
-    page.see(".head .s-error");
+    page.see("h1 .s-error");
     page.click("button:Retry from the failed task…");
     page.write("dialog textarea", "{ broken");
     page.click("dialog button.main");
@@ -136,14 +136,14 @@ fn a_failed_flow_is_retried_from_its_failed_task_and_runs_again() {
     page.shot("retry");
     page.write("dialog textarea", "{\"mended\": true}");
     page.click("dialog button.main");
-    page.see(".head .s-success");
+    page.see("h1 .s-success");
     page.see("text:Retry of");
     page.see_no("button:Retry from the failed task…");
     page.click("button:Run again…");
     // Its input is there to be changed.
     page.wait("document.querySelector('dialog textarea').value.includes('\"count\": 1')");
     page.click("dialog button.main");
-    page.see(".head .s-error");
+    page.see("h1 .s-error");
     page.see("text:Run again of");
     page.shot("again");
     page.is_sound();
@@ -154,7 +154,7 @@ fn failed_steps_are_skipped_retried_and_mended() {
     let (_browser, mut page, served) = console("failed");
     let broken = json!({ "is_mended": false });
     let skipped = served.begin("mend", &broken);
-    page.open(&served.page(&format!("plan/{skipped}")));
+    page.open(&served.page(&format!("run/{skipped}")));
     page.see("text:it is broken and wants to be mended");
     page.click("button:skip…");
     page.click("dialog button.main");
@@ -162,10 +162,10 @@ fn failed_steps_are_skipped_retried_and_mended() {
     page.click("button:resume");
     page.click("dialog button.main");
     page.see("text:resume: done");
-    page.see(".head .s-stopped");
+    page.wait("!['running', 'paused'].includes(document.querySelector('h1 .badge').textContent)");
 
     let mended = served.begin("mend", &broken);
-    page.open(&served.page(&format!("plan/{mended}")));
+    page.open(&served.page(&format!("run/{mended}")));
     page.see("text:it is broken and wants to be mended");
     page.click("button:retry…");
     page.click("dialog button.main");
@@ -176,12 +176,12 @@ fn failed_steps_are_skipped_retried_and_mended() {
     page.see("text:edit input: done.");
     page.click("button:resume");
     page.click("dialog button.main");
-    page.see(".head .s-success");
+    page.see("h1 .s-success");
     page.see("text:it is whole");
 
     // What cannot be done any more is said in words, too.
     let gone = served.begin("wait", &json!({}));
-    page.open(&served.page(&format!("plan/{gone}")));
+    page.open(&served.page(&format!("run/{gone}")));
     page.click("button:cancel");
     page.see("dialog");
     served.cancel(gone);
@@ -199,7 +199,7 @@ fn every_order_that_a_paused_plan_offers_is_carried_out() {
     for order in orders {
         let plan = served.begin("mend", &json!({ "is_mended": false }));
         served.over_with(plan);
-        page.open(&served.page(&format!("plan/{plan}")));
+        page.open(&served.page(&format!("run/{plan}")));
         page.click(&format!("button:{order}"));
         page.see(&format!("text:{order}?"));
         page.click("dialog button.main");
@@ -210,23 +210,23 @@ fn every_order_that_a_paused_plan_offers_is_carried_out() {
 
 #[test]
 fn events_are_published_and_dead_letters_sent_again() {
-    let (_browser, mut page, served) = console("letters");
+    let (_browser, mut page, served) = console("events");
     let plan = served.start_flow(ASK, json!({ "name": "ann" }));
-    page.open(&served.page(&format!("plan/{plan}")));
+    page.open(&served.page(&format!("run/{plan}")));
     page.see("text:It waits: ");
-    page.open(&served.page("letters"));
+    page.open(&served.page("events"));
     page.click("button:Publish an event…");
     page.write("field:Type", "com.shop.paid");
     page.write("field:Data", "{\"by\": \"bob\"}");
     page.click("button:Publish");
     page.see("text:1 task has got it");
-    page.open(&served.page(&format!("plan/{plan}/data")));
+    page.open(&served.page(&format!("run/{plan}/data")));
     page.see("text:\"by\": \"bob\"");
     // What no step takes is listed, and why; it can be tried again, in vain here.
     let over = served.begin("brick", &json!(1));
     served.over_with(over);
     served.send(over, 2, &json!("too late"));
-    page.open(&served.page("letters"));
+    page.open(&served.page("events"));
     page.click("button:Send again…");
     page.click("dialog button.main");
     page.see("dialog [role=alert]");
@@ -236,35 +236,35 @@ fn events_are_published_and_dead_letters_sent_again() {
 }
 
 #[test]
-fn plans_are_ticked_and_ordered_and_all_that_fit_are_too() {
+fn runs_are_ticked_and_ordered_and_all_that_fit_are_too() {
     let (_browser, mut page, served) = console("bulk");
     for _ in 0..7 {
         served.begin("wait", &json!({}));
     }
     served.begin("brick", &json!(1));
-    page.open(&served.page("plans?state=running"));
+    page.open(&served.page("runs?state=running"));
     page.wait("document.querySelectorAll('td.tick input').length === 7");
     page.click("tbody tr:nth-child(1) input");
     page.click("tbody tr:nth-child(3) input");
     page.see("text:2 ticked");
-    page.shot("plans-ticked");
+    page.shot("runs-ticked");
     page.click("button:cancel");
-    page.see("text:2 plans would be touched");
-    page.click("button:cancel 2 plans");
+    page.see("text:2 would be touched");
+    page.click("button:cancel 2 runs");
     page.see("text:2 done, 0 left, 0 failed.");
     page.wait("document.querySelectorAll('td.tick input').length === 5");
     page.see_no("text:ticked");
-    page.click("button:Orders for all that fit…");
+    page.click("button:Bulk actions…");
     page.write("dialog select", "cancel");
-    page.click("button:Look");
-    page.see("text:5 plans would be touched");
-    page.click("button:cancel 5 plans");
+    page.click("button:Preview");
+    page.see("text:5 would be touched");
+    page.click("button:cancel 5 runs");
     page.see("text:5 done, 0 left, 0 failed.");
-    page.see("text:No plan fits");
+    page.see("text:No run fits");
     // An order that would touch none says why, and asks nothing.
-    page.open(&served.page("plans?action=brick"));
+    page.open(&served.page("runs?action=brick"));
     page.wait("document.querySelectorAll('td.tick input').length === 1");
-    page.click("button:Tick all of this page");
+    page.click(".tick-all input");
     page.click("button:resume");
     page.see("text:only a paused plan can be resumed");
     page.is_sound();
@@ -300,7 +300,7 @@ fn a_schedule_is_added_paused_made_up_for_and_removed() {
     page.see("text:3 times are in this range");
     page.click("dialog button.main");
     page.see("text:3 times are in the range: the launches are under way.");
-    page.open(&served.page("plans?action=brick"));
+    page.open(&served.page("runs?action=brick"));
     page.wait("document.querySelectorAll('td.tick input').length === 3");
     page.open(&served.page("schedules"));
     page.click("button:Remove");
@@ -315,7 +315,7 @@ fn entities_and_workers_are_looked_at() {
     served.ask_account("ann");
     served.ask_account("bob");
     served.begin("brick", &json!(1));
-    page.open(&served.page("entities"));
+    page.open(&served.page("system/entities"));
     page.see("row:account 2 2");
     page.write("field:Type", "account");
     page.write("field:Key", "ann");
@@ -325,7 +325,7 @@ fn entities_and_workers_are_looked_at() {
     page.write("field:Key", "eve");
     page.click("button:Look");
     page.see("text:a message activates it");
-    page.open(&served.page("runtime"));
+    page.open(&served.page("system/runtime"));
     page.see("text:Group «plans»");
     page.see("text:Group «journal»");
     // Two looks are needed to say how busy it is.

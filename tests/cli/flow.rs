@@ -38,7 +38,10 @@ fn flows_are_added_listed_shown_and_started_by_name() {
         list["flows"].as_array().into_iter().flatten().map(|flow| &flow["version"]).collect();
     assert_eq!(versions, ["1.0.0", "1.1.0"]);
     assert!(folder.ok(&["flow", "list"]).contains("guide/hello  1.1.0"));
-    assert_eq!(folder.json(&["flow", "show", "hello:1.0.0"])["document"]["version"], "1.0.0");
+    let shown = folder.json(&["flow", "show", "hello:1.0.0", "--json"]);
+    assert_eq!(shown["document"]["version"], "1.0.0");
+    let written = std::fs::read_to_string(folder.path("one.yaml")).expect("it is there");
+    assert_eq!(folder.ok(&["flow", "show", "hello:1.0.0"]).trim_end(), written.trim_end());
     let started =
         |name: &str| folder.json(&["flow", "start", name, "--input", "{\"name\": \"Ann\"}"]);
     for (name, text) in [
@@ -71,7 +74,7 @@ fn a_flow_is_removed_and_its_plans_stay() {
     assert_eq!(folder.ok(&["flow", "rm", "hello:1.0.0"]), "guide/hello:1.0.0 is removed\n");
     assert_eq!(folder.json(&["flow", "list", "--json"])["flows"], json!([]));
     folder.run(&["flow", "start", "hello"]).fails(3, &["hello"]);
-    // What is over can be shown and run again, with the definition that it had.
+    // Plans that are over can be shown and run again, with the definition that they had.
     let again = folder.json(&["again", "last", "--quiet"]);
     assert_eq!(again, json!({ "text": "hello Ann" }));
     folder.ok(&["flow", "add", "one.yaml"]);

@@ -173,6 +173,11 @@ fn histories_are_shown_for_people_and_for_programs() {
     let done = plans.done.to_string();
     let text = folder.ok(&["logs", &done]);
     assert!(text.contains("all steps are done"), "{text}");
+    assert!(text.contains("greet: success, ran "), "{text}");
+    let failed = folder.ok(&["logs", &plans.paused.to_string()]);
+    assert!(failed.contains("fail failed: the dice"), "{failed}");
+    let order = ["fail failed: ", "paused: a step has failed"].map(|text| failed.find(text));
+    assert!(order[0].is_some() && order[0] < order[1], "{failed}");
     let lines = folder.ok(&["logs", &done, "--json"]);
     let last: Value = serde_json::from_str(lines.lines().last().expect("a line")).expect("JSON");
     assert!(last["at"].is_string() && last["text"].is_string());

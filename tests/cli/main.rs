@@ -11,7 +11,11 @@ mod delete;
 mod doctor;
 mod flow;
 mod flows;
+mod format;
+mod help;
 mod look;
+#[cfg(feature = "server")]
+mod operations;
 mod otlp;
 mod pipes;
 mod run;

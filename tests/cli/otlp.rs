@@ -72,7 +72,7 @@ fn a_collector_gets_the_steps_of_a_flow() {
     let spans = resource["scopeSpans"][0]["spans"].as_array().expect("spans");
     // The flow, its task, and the flow again when the task is over.
     let names: Vec<&str> = spans.iter().filter_map(|span| span["name"].as_str()).collect();
-    assert_eq!(names, ["flow", "flow.task", "flow"], "{sent:#}");
+    assert_eq!(names, ["flow", "greet", "flow"], "{sent:#}");
     let plan =
         folder.json(&["list", "--json"])["plans"][0]["id"].as_str().expect("an id").to_owned();
     for span in spans {
@@ -82,6 +82,26 @@ fn a_collector_gets_the_steps_of_a_flow() {
         };
         assert!(time("startTimeUnixNano") <= time("endTimeUnixNano"), "{span:#}");
     }
+}
+
+#[test]
+fn the_variables_of_opentelemetry_name_collector_and_service() {
+    let folder = Folder::new();
+    let flow = folder.write("greet.yaml", FLOW);
+    let (url, requests) = collector();
+    let mut command = folder.command(&["run", &flow, "--quiet"]);
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("{url}/in"));
+    let output = command.env("OTEL_SERVICE_NAME", "shop").output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (path, sent) = requests.recv().expect("spans were sent before the process ended");
+    assert_eq!(path, "/in/v1/traces");
+    let attributes = &sent["resourceSpans"][0]["resource"]["attributes"];
+    let service = serde_json::json!({"key": "service.name", "value": {"stringValue": "shop"}});
+    assert!(attributes.as_array().is_some_and(|all| all.contains(&service)), "{attributes}");
+    let span = &sent["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
+    let names = span["attributes"].as_array().expect("a list").iter();
+    let names: Vec<&str> = names.filter_map(|attribute| attribute["key"].as_str()).collect();
+    assert!(names.contains(&"turnwheel.plan.id"), "{names:?}");
 }
 
 #[test]

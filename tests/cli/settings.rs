@@ -142,11 +142,16 @@ fn colours_are_for_those_who_want_them() {
 #[test]
 fn shells_get_their_completions() {
     let folder = Folder::new();
-    for (shell, says) in
-        [("bash", "complete -F"), ("zsh", "#compdef turnwheel"), ("fish", "complete -c turnwheel")]
-    {
+    for (shell, says) in [
+        ("bash", "-F _clap_complete_turnwheel turnwheel"),
+        ("zsh", "#compdef turnwheel"),
+        ("fish", "complete --keep-order --exclusive --command turnwheel"),
+    ] {
         let script = folder.ok(&["completions", shell]);
-        assert!(script.contains(says) && script.contains("schedule"), "{shell}");
+        assert!(
+            script.contains(says) && script.contains("TURNWHEEL_COMPLETE"),
+            "{shell}: {script}"
+        );
     }
     folder.run(&["completions", "tcsh"]).fails(2, &["bash"]);
     folder.run(&["completions"]).fails(2, &["<SHELL>"]);

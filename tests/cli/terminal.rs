@@ -32,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A terminal with 100 columns, and who sits before it.
 struct Screen {
     shown: Receiver<Vec<u8>>,
+    /// What is typed.
+    keys: File,
     text: String,
 }
 
@@ -47,6 +49,7 @@ impl Screen {
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let own = open(&name, flags, Mode::empty()).expect("it is there");
         let (told, shown) = channel();
+        let keys = File::from(master.try_clone().expect("there are descriptors"));
         std::thread::spawn(move || {
             let (mut master, mut buffer) = (File::from(master), [0; 4_096]);
             // The last one who has the terminal open ends it; some systems call that an error.
@@ -56,7 +59,7 @@ impl Screen {
                 }
             }
         });
-        (Self { shown, text: String::new() }, own)
+        (Self { shown, keys, text: String::new() }, own)
     }
 
     /// Looks until something is shown.
@@ -185,4 +188,35 @@ do:
         let bad = ["\u{9b}", "\u{202e}", "\u{7f}", "\u{7}", "\u{1b}]", "\rback"];
         assert_eq!(bad.iter().find(|bad| is_hostile(bad)), None, "{arguments:?}: {text:?}");
     }
+}
+
+#[test]
+fn plans_that_are_described_are_shown_and_asked_for_on_a_terminal() {
+    use std::io::Write as _;
+    let (folder, plans) = Folder::with_plans();
+    let state = |folder: &Folder| {
+        folder.json(&["show", &plans.waits.to_string(), "--json"])["state"].clone()
+    };
+    for (answer, code, after) in [("n\n", 1, "running"), ("y\n", 0, "stopped")] {
+        let (mut screen, own) = Screen::new();
+        let mut command = folder.command(&["cancel", "--state", "running"]);
+        command.stdin(Stdio::from(own.try_clone().expect("there are descriptors")));
+        command.stdout(Stdio::piped()).stderr(Stdio::from(own));
+        let child = command.spawn().expect("the binary was built for this test");
+        drop(command);
+        screen.wait_for(&[&plans.waits.to_string(), "cancel: 1 plan? [y/N]"]);
+        screen.keys.write_all(answer.as_bytes()).expect("the terminal takes keys");
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(code), "{}", screen.rest());
+        assert_eq!(state(&folder), after);
+    }
+    let (folder, plans) = Folder::with_plans();
+    let (screen, own) = Screen::new();
+    let mut command = folder.command(&["cancel", "--state", "running", "--yes"]);
+    command.stdin(Stdio::from(own.try_clone().expect("there are descriptors")));
+    let output = command.stderr(Stdio::from(own)).output().expect("it runs");
+    drop(command);
+    assert!(output.status.success(), "{}", screen.rest());
+    let shown = folder.json(&["show", &plans.waits.to_string(), "--json"]);
+    assert_eq!(shown["state"], "stopped");
 }

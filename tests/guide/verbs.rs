@@ -48,6 +48,7 @@ fn the_page_of_verbs_is_what_the_binary_says() {
     let place = Place::new(&root());
     let page = fs::read_to_string(root().join("docs/cli.md")).expect("the page is there");
     let which = section(&page, "## Which plans").expect("it has that section");
+    let output = section(&page, "## Output").expect("it has that section");
     let everything = help(&place, &[]);
     let mut paths: Vec<Vec<&str>> = verbs(&everything).into_iter().map(|verb| vec![verb]).collect();
     assert!(paths.len() > 15, "{paths:?}");
@@ -71,8 +72,10 @@ fn the_page_of_verbs_is_what_the_binary_says() {
         let own = helps.iter().filter(|(name, _)| name == verb);
         let real: BTreeSet<&str> = own.flat_map(|(_, help)| flags(help)).collect();
         let mut told: BTreeSet<&str> = named(said).into_iter().collect();
-        if said.contains("(#which-plans)") {
-            told.extend(named(which).into_iter().filter(|flag| real.contains(flag)));
+        for (link, shared) in [("(#which-plans)", which), ("(#output)", output)] {
+            if said.contains(link) {
+                told.extend(named(shared).into_iter().filter(|flag| real.contains(flag)));
+            }
         }
         let missing: Vec<_> = real.difference(&told).collect();
         assert!(missing.is_empty(), "docs/cli.md says nothing of {missing:?} of {verb}");

@@ -315,13 +315,48 @@ fn the_client_has_every_operation_of_the_api() {
         client.fail(&task, &fail).is_err(),
         client.events(&[]).is_err(),
         client.nodes().is_err(),
+        client.node("n").is_err(),
+        client.drain("n").is_err(),
+        client.slots().is_err(),
+        client.jobs(10, None).is_err(),
+        client.job("j").is_err(),
+        client.put_job("j", &json!({}), Some(1)).is_err(),
+        client.remove_job("j").is_err(),
+        client.run_job("j", false).is_err(),
+        client.toggle_job("j", Some(true)).is_err(),
+        client.cancel_job("j", 1).is_err(),
+        client.job_history("j", Some(9), 10).is_err(),
+        client.forget_job_history("j").is_err(),
+        client.job_times("j", 5).is_err(),
+        client.job_output("j", 1).is_err(),
+        client.job_executors().is_err(),
+        client.journeys().is_err(),
+        client.journey("j").is_err(),
+        client.add_journey("journey: j").is_err(),
+        client.remove_journey("j").is_err(),
+        client.journey_elements("j").is_err(),
+        client.journey_counts("j").is_err(),
+        client.dry_run_journey(&json!({})).is_err(),
+        client.user("p", "u").is_err(),
+        client.put_user("p", "u", &json!({}), Some(1)).is_err(),
+        client.forget_user("p", "u").is_err(),
+        client.opt_out_user("p", "u", true).is_err(),
+        client.publish_of_users("p", &[]).is_err(),
     ];
     assert!(asked.iter().all(|failed| *failed), "{asked:?}");
     let asked = notes.0.lock().expect("no panic").clone();
     let api = serde_json::to_value(turnwheel::http::openapi()).expect("JSON");
     // For others than programs with a client: load balancers, collectors, browsers, whoever has a callback.
-    let others =
-        ["allowEvents", "getAlive", "getMetrics", "useCallback", "getSession", "signIn", "signOut"];
+    let others = [
+        "followJobOutput",
+        "allowEvents",
+        "getAlive",
+        "getMetrics",
+        "useCallback",
+        "getSession",
+        "signIn",
+        "signOut",
+    ];
     for (pattern, operations) in api["paths"].as_object().expect("paths") {
         for (method, operation) in operations.as_object().expect("operations") {
             let id = operation["operationId"].as_str().unwrap_or_default();

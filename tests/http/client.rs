@@ -108,3 +108,44 @@ fn who_does_not_answer_and_who_is_no_server_is_said() {
     let elsewhere = Client::new(&format!("{}/elsewhere", served.url));
     assert_eq!(elsewhere.stats().unwrap_err().code(), Some("path-unknown"));
 }
+
+/// Answers each path with a fixed text.
+#[derive(Debug)]
+struct Fixed(&'static [(&'static str, &'static str)]);
+
+impl turnwheel::client::Carrier for Fixed {
+    fn carry(
+        &self,
+        request: turnwheel::client::Request,
+        _: std::time::Duration,
+    ) -> Result<(u16, String), turnwheel::client::ClientError> {
+        let path = request.uri().path_and_query().expect("a path").as_str();
+        let known = self.0.iter().find(|(known, _)| *known == path);
+        Ok((200, known.unwrap_or_else(|| panic!("nobody asks for {path}")).1.to_owned()))
+    }
+}
+
+#[test]
+fn lists_of_several_pages_are_read_to_their_end() {
+    let letter = r#"{"number":1,"plan":"p","step":1,"event":null,"at":"t","reason":"r"}"#;
+    let page = |next: &str| format!(r#"{{"total":2,"letters":[{letter}],"next":{next}}}"#);
+    let (first, last): (&'static str, &'static str) = (page("\"a b\"").leak(), page("null").leak());
+    let pages: &'static [_] = Box::leak(Box::new([
+        ("/api/v1/dead-letters", first),
+        ("/api/v1/dead-letters?cursor=a%20b", last),
+        (
+            "/api/v1/flows",
+            r#"{"flows":[{"namespace":"n","name":"a","version":"1","hash":"h"}],"next":"c","unheard_events":0}"#,
+        ),
+        (
+            "/api/v1/flows?cursor=c",
+            r#"{"flows":[{"namespace":"n","name":"b","version":"1","hash":"h"}],"next":null,"unheard_events":0}"#,
+        ),
+    ]));
+    let client = turnwheel::client::Client::over(std::sync::Arc::new(Fixed(pages)), "http://x");
+    let letters = client.dead_letters().expect("they are read");
+    assert_eq!((letters.letters.len(), letters.next), (2, None));
+    let flows = client.flows().expect("they are read");
+    let names: Vec<&str> = flows.flows.iter().map(|flow| flow.name.as_str()).collect();
+    assert_eq!((names, flows.next), (vec!["a", "b"], None));
+}

@@ -3,8 +3,10 @@
 
 use serde_json::{json, Value};
 use turnwheel::engine::{MemoryStore, World};
-use turnwheel::flow::{FakeIo, WithFlows};
+use turnwheel::flow::{self, FakeIo, Flows, WithFlows};
 use turnwheel::http::{Access, Options};
+use turnwheel::runtime::completion::block_on;
+use turnwheel::sqlite::SqliteStore;
 
 use crate::http_common::{with, Answer, Served};
 
@@ -254,4 +256,96 @@ fn a_failed_flow_is_retried_from_its_failed_task_and_any_plan_runs_again() {
     served
         .post("/api/v1/plans/0190a5c4-7b1e-7cc3-98c4-dc0c0c07398f/again", &json!({}))
         .is_problem(404, "plan-unknown");
+}
+
+#[test]
+fn a_flow_is_shown_as_it_was_written() {
+    let served = served();
+    let text = GREET.replace("do:", "# The name comes from the order.\ndo:");
+    assert_eq!(add(&served, &text).json()["text"], json!(text));
+    // Comments are no content: the first text stays.
+    assert_eq!(add(&served, GREET).status, 201);
+    let path = "/api/v1/flows/shop/greet/1.0.0";
+    assert_eq!(served.get(path).json()["text"], json!(text));
+}
+
+#[test]
+fn the_text_of_a_flow_is_read_from_the_store() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("flows.db");
+    let world = || {
+        let store = SqliteStore::new(&file);
+        with(World::builder()).flows(FakeIo::new()).build(store).expect("a world")
+    };
+    let text = GREET.replace("do:", "# The name comes from the order.\ndo:");
+    let first = world();
+    let flow = flow::load(&text, "test").expect("a flow");
+    let flows = Flows::new(&first).expect("flows");
+    block_on(flows.add(&flow)).expect("it is answered").expect("it is taken");
+    first.shutdown().expect("it ends");
+    let second = world();
+    let flows = Flows::new(&second).expect("flows");
+    let found = flows.find("shop", "greet", "latest").expect("the flow");
+    let stored = block_on(flows.text(&found)).expect("it is answered").expect("it is read");
+    assert_eq!(stored, Some(text));
+    second.shutdown().expect("it ends");
+}
+
+/// Looks again and again until something is there.
+fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..6_000 {
+        if let Some(found) = look() {
+            return found;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("{what} does not come")
+}
+
+#[test]
+fn runs_are_counted_by_flow_and_outcome() {
+    let served = served();
+    add(&served, GREET);
+    // The first reading begins to count.
+    assert!(served.get("/metrics").text.contains("# TYPE turnwheel_flow_runs counter"));
+    let start = "/api/v1/flows/shop/greet/1.0.0/start";
+    for _ in 0..2 {
+        let begun = served.post(start, &json!({"input": {"name": "ann"}}));
+        served.ended(begun.json()["id"].as_str().expect("an id"));
+    }
+    let line = "turnwheel_flow_runs_total{flow=\"shop/greet\",outcome=\"success\"} 2\n";
+    until(line, || served.get("/metrics").text.contains(line).then_some(()));
+}
+
+#[cfg(all(feature = "io", unix))]
+#[test]
+fn a_running_process_shows_the_lines_that_it_has_written() {
+    use turnwheel::io::{HostIo, IoOptions};
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let mark = folder.path().join("go on");
+    let io = HostIo::new(IoOptions::default());
+    let world = with(World::builder()).flows(io).build(MemoryStore::new()).expect("a world");
+    let served = Served::with(world, Options::new(Access::Loopback));
+    let command = format!(
+        "echo row 1; printf half; while [ ! -e \"{}\" ]; do sleep 0.02; done; echo",
+        mark.display()
+    );
+    let flow = json!({
+        "document": { "dsl": "1.0.3", "namespace": "shop", "name": "dump", "version": "1.0.0" },
+        "do": [{ "dump": { "run": { "shell": { "command": command } } } }],
+    });
+    assert_eq!(add(&served, &flow.to_string()).status, 201);
+    let begun = served.post("/api/v1/flows/shop/dump/1.0.0/start", &json!({}));
+    let id = begun.json()["id"].as_str().expect("an id").to_owned();
+    let beat = until("its output", || {
+        (1..9).find_map(|step| {
+            let step = served.get(&format!("/api/v1/plans/{id}/steps/{step}"));
+            let beat = (step.status == 200).then(|| step.json()["beat"].clone())?;
+            (!beat.is_null()).then_some(beat)
+        })
+    });
+    assert_eq!(beat, "row 1\n", "only whole lines are shown");
+    std::fs::write(&mark, "").expect("it can be written");
+    assert_eq!(served.ended(&id)["result"], "success");
 }

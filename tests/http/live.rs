@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{json, Value};
 use turnwheel::engine::{Action, ActionError, MemoryStore, Next, Run, Runs, StepContext, World};
+use turnwheel::flow::{FakeIo, WithFlows};
 use turnwheel::http::{Access, Options};
 
 use crate::http_common::{with, Served};
@@ -160,4 +161,46 @@ fn streams_end_when_the_server_stops() {
     served.tell_to_stop();
     assert_eq!(stream.next(), None);
     assert!(served.stopped().is_drained);
+}
+
+const TELLS: &str = "document: { dsl: '1.0.3', namespace: shop, name: tells, version: '1.0.0' }
+do:
+  - plain: { emit: { event: { with: { source: /shop, type: com.shop.plain, data: { n: 1 } } } } }
+  - other:
+      emit: { event: { with: { source: /shop, type: com.shop.other, data: { n: 2 } } } }
+      output: { as: '${ { told: .data.n } }' }
+";
+
+#[test]
+fn what_flows_emit_and_their_life_cycle_are_on_the_stream_if_it_is_asked_for() {
+    let world = with(World::builder()).flows(FakeIo::new()).build(MemoryStore::new());
+    let served = Served::with(world.expect("a world"), Options::new(Access::Loopback));
+    let mut plain = Stream::open(&served, "/api/v1/events", "");
+    let mut emitted = Stream::open(&served, "/api/v1/events?cloudevents=emitted", "");
+    let mut all = Stream::open(&served, "/api/v1/events?cloudevents=all&plans_only=false", "");
+    let yaml = [("content-type", "application/yaml")];
+    let added = served.send_bytes("POST", "/api/v1/flows", &yaml, Some(TELLS.as_bytes()));
+    assert_eq!(added.status, 201, "{}", added.text);
+    let started =
+        served.post("/api/v1/flows/shop/tells/1.0.0/start", &json!({ "input": {} })).json();
+    let plan = started["id"].as_str().expect("it has an id").to_owned();
+    let events = |seen: &[Value]| -> Vec<Value> {
+        seen.iter().filter(|event| event.get("specversion").is_some()).cloned().collect()
+    };
+    assert_eq!(events(&plain.until_stopped(&plan)), [Value::Null; 0]);
+    let told = events(&emitted.until_stopped(&plan));
+    let kinds: Vec<_> = told.iter().map(|event| (&event["type"], &event["data"]["n"])).collect();
+    let wanted = [json!("com.shop.plain"), json!(1), json!("com.shop.other"), json!(2)];
+    assert_eq!(kinds, [(&wanted[0], &wanted[1]), (&wanted[2], &wanted[3])]);
+    let seen = events(&all.until_stopped(&plan));
+    let own = "io.serverlessworkflow.workflow.";
+    let of = |kind: &str| seen.iter().filter(|event| event["type"] == kind).count();
+    assert_eq!(of(&format!("{own}started.v1")), 1, "{seen:?}");
+    assert_eq!((of(&format!("{own}completed.v1")), of("com.shop.other")), (1, 1), "{seen:?}");
+    assert_eq!(of("io.serverlessworkflow.task.completed.v1"), 2, "{seen:?}");
+
+    // A later reader has the same events, with the same ids, as their places say.
+    let mut again = Stream::open(&served, "/api/v1/events?after=0&cloudevents=emitted", "");
+    assert_eq!(events(&again.until_stopped(&plan)), told);
+    served.get("/api/v1/events?cloudevents=some").is_problem(400, "query-invalid");
 }

@@ -7,9 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-use turnwheel::flow::{HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind};
+use serde_json::{json, Value};
+use turnwheel::engine::{MemoryStore, World};
+use turnwheel::flow::{
+    Flows, HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, WithFlows,
+};
 use turnwheel::io::{HostIo, IoOptions, Network};
+use turnwheel::runtime::completion::block_on;
 
 /// How a server treats a connection: it has the head and the body of the request.
 type Treat = dyn Fn(&str, &str, &mut TcpStream) + Send + Sync;
@@ -233,7 +237,7 @@ fn who_is_slow_is_not_waited_for() {
             "{error}"
         );
     }
-    assert!(begun.elapsed() < Duration::from_secs(8));
+    assert!(begun.elapsed() < Duration::from_secs(60));
 }
 
 #[test]
@@ -467,4 +471,92 @@ fn only_regular_files_are_read_and_a_pipe_without_a_writer_is_not_waited_for() {
     }
     let error = io.secret("pipe").expect_err("it is no regular file");
     assert!(error.message.contains("no regular file"), "{error}");
+}
+
+#[test]
+fn requests_of_one_call_share_its_limit() {
+    let server = Server::new(|head, _, stream| match head.starts_with("GET /quick") {
+        true => answer(stream, 200, "", "here"),
+        false => drop(stream.read(&mut [0])),
+    });
+    let io = HostIo::new(options());
+    let call = IoCall::new("k", &|| false).limit(SOON);
+    assert_eq!(io.http(&server.get("/quick"), &call).expect("it answers").body, b"here");
+    let silent = io.http(&server.get("/silent"), &call).expect_err("it is silent");
+    assert_eq!(silent.kind, IoErrorKind::TimedOut, "{silent}");
+    // Its time is over: nothing more is sent.
+    let late = io.http(&server.get("/quick"), &call).expect_err("it is too late");
+    assert_eq!((late.kind, server.asked().len()), (IoErrorKind::TimedOut, 2), "{late}");
+}
+
+/// A server of MCP that answers as a stream of events, and leaves the streams open.
+fn tools() -> Server {
+    Server::new(|_, body, stream| {
+        let asked: Value = serde_json::from_str(body).unwrap_or_default();
+        let result = match asked["method"].as_str() {
+            Some("initialize") => json!({ "protocolVersion": "2025-06-18" }),
+            Some("tools/call") => json!({ "content": [{ "type": "text", "text": "5" }] }),
+            _ => return answer(stream, 202, "", ""),
+        };
+        let told = json!({ "jsonrpc": "2.0", "method": "notifications/progress" });
+        let result = json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result }).to_string();
+        let (begin, end) = result.split_at(result.len() / 2);
+        let head = "HTTP/1.1 200 X\r\ncontent-type: text/event-stream\r\n\r\n";
+        let _gone = write!(stream, "{head}data: {told}\n\ndata: {begin}");
+        let _gone = stream.flush();
+        let _gone = write!(stream, "{end}\r\n\r\n: and so on");
+        // Until the caller leaves.
+        let _left = stream.read(&mut [0]);
+    })
+}
+
+#[test]
+fn stream_of_a_tool_server_is_left_when_the_answer_has_come() {
+    let server = tools();
+    let uri = &server.address;
+    let text = format!(
+        "document: {{ dsl: '1.0.3', namespace: test, name: it, version: '1.0.0' }}
+do:
+  - ask:
+      call: mcp
+      with:
+        method: tools/call
+        parameters: {{ name: add }}
+        transport: {{ http: {{ endpoint: '{uri}/mcp' }} }}
+"
+    );
+    let mut long = options();
+    long.http_timeout = Duration::from_secs(3_600);
+    let world = World::builder().flows(HostIo::new(long)).build(MemoryStore::new());
+    let world = world.expect("it can be built");
+    let flows = Flows::new(&world).expect("it has flows");
+    let flow = turnwheel::flow::load(&text, "it.yaml").unwrap_or_else(|wrong| panic!("{wrong}"));
+    block_on(flows.add(&flow)).expect("off the workers").expect("it can be added");
+    let plan = flows.start(&flow, json!({})).wait().expect("it starts");
+    let ended = plan.finished().wait().expect("it ends");
+    let output = turnwheel::flow::result(&ended).expect("it ends well");
+    assert_eq!(output["content"][0]["text"], "5");
+    assert_eq!(server.asked().len(), 3, "hello, ready, and the call");
+    world.shutdown().expect("it ends");
+}
+
+#[test]
+fn functions_without_a_hash_are_taken_from_places_that_are_named_only() {
+    let mut named = options();
+    named.function_places = vec!["https://hub.example/team".to_owned()];
+    let io = HostIo::new(named);
+    for allowed in ["https://hub.example/team/f.yaml", "https://hub.example/team/a/b.yaml"] {
+        assert_eq!(io.function_problem(allowed), None, "{allowed}");
+    }
+    for closed in [
+        "https://hub.example/teams/f.yaml",
+        "https://hub.example/team/../other/f.yaml",
+        "https://hub.example/team/%2e%2E/other/f.yaml",
+        "https://hub.example.evil.net/team/f.yaml",
+        "http://hub.example/team/f.yaml",
+    ] {
+        let problem = io.function_problem(closed).expect(closed);
+        assert!(problem.contains("io.function-places"), "{problem}");
+    }
+    assert!(HostIo::new(options()).function_problem("https://hub.example/team/f.yaml").is_some());
 }

@@ -3,3 +3,4 @@
 mod container;
 mod http;
 mod process;
+mod talk;

@@ -57,7 +57,7 @@ fn files_are_applied_after_a_look_at_what_changes() {
         assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
         assert!(said(&refused).contains(problem), "{problem}: {}", said(&refused));
     }
-    // One that the server refuses leaves the others.
+    // A job that the server refuses leaves the others.
     let text = "- {name: good, schedule: '@daily', config: {command: a}}\n- {name: Bad}\n";
     let file = place.write("jobs.yaml", text);
     let partly = place.run(&["job", "apply", "--yes", &file]);
@@ -75,12 +75,13 @@ fn the_second_of_two_editors_gets_a_conflict() {
         let job = json!({"schedule": "@daily", "config": {"command": command}});
         server.send("PUT", "/api/v1/jobs/shared", headers, Some(&job.to_string()))
     };
+    put(&[("if-match", "*")], "nobody").is_problem(412, "precondition-failed");
     assert_eq!(put(&[("if-none-match", "*")], "first").header("etag"), "\"1\"");
-    put(&[("if-none-match", "*")], "again").is_problem(409, "job-state");
+    put(&[("if-none-match", "*")], "again").is_problem(412, "precondition-failed");
     let tag = server.get("/api/v1/jobs/shared").header("etag").to_owned();
     assert_eq!(put(&[("if-match", tag.as_str())], "ann").header("etag"), "\"2\"");
     let late = put(&[("if-match", tag.as_str())], "bob");
-    late.is_problem(409, "job-state");
+    late.is_problem(412, "precondition-failed");
     assert!(late.text.contains("read it again and repeat the edit"), "{}", late.text);
     assert_eq!(server.get("/api/v1/jobs/shared").ok()["spec"]["config"]["command"], "ann");
     put(&[("if-match", "soon")], "eve").is_problem(400, "query-invalid");

@@ -2,7 +2,7 @@
 
 use serde_json::{json, Value};
 
-use crate::serve_common::{Place, Serve};
+use crate::serve_common::{eventually, Place, Serve};
 
 const TEXT: &str = "
 journey: onboarding
@@ -66,6 +66,24 @@ fn users_walk_through_a_journey_over_http_and_survive_a_kill() {
     assert_eq!(taken["events"][2]["moved"], json!([]));
     let found = place.json(&["journey", "user", "shop", "ann b"]);
     assert_eq!((&found["ended"][0]["why"], &found["passes"]), (&json!("end"), &json!([])));
+    assert_eq!(
+        place.ok(&["journey", "where", "shop", "nobody"]),
+        "shop/nobody is in no journey\n",
+        "an event that nobody waits for changes nothing"
+    );
+    let said = place.ok(&["journey", "where", "shop", "ann b"]);
+    assert!(said.starts_with("onboarding, pass 1: over since "), "{said}");
+    // The killed server had taken up the message: it is sent again later.
+    assert!(said.lines().next().is_some_and(|first| first.ends_with(" (end)")), "{said}");
+    let counts = server.get("/api/v1/journeys/onboarding/counts").ok();
+    let of = |element: &str| {
+        let all = counts["elements"].as_array().expect("a list");
+        all.iter().find(|it| it["element"] == element).expect("it is there").clone()
+    };
+    assert_eq!((&of("order")["visits"], &of("order.1")["conversion"]), (&json!(1), &json!(1.0)));
+    assert_eq!(place.json(&["journey", "counts", "onboarding", "--json"]), counts);
+    assert!(place.ok(&["journey", "counts", "onboarding"]).contains("100.0 %"));
+    server.get("/api/v1/journeys/other/counts").is_problem(404, "journey-unknown");
     assert_eq!(place.json(&["journey", "list", "--json"])["journeys"][0]["platform"], "shop");
     let elements = server.get("/api/v1/journeys/onboarding/elements").ok();
     assert_eq!(elements[0]["workFlowId"], "onboarding");
@@ -88,4 +106,95 @@ fn users_walk_through_a_journey_over_http_and_survive_a_kill() {
     );
     assert!(place.ok(&["journey", "rm", "onboarding"]).starts_with("removed"));
     assert_eq!(place.run(&["journey", "show", "onboarding"]).status.code(), Some(3));
+}
+
+#[test]
+fn definitions_are_tried_over_http_and_by_hand() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    let file = place.write("onboarding.yaml", TEXT);
+    let mut first = event("1", "customer.created", "ann", Value::Null);
+    first["time"] = json!("2026-01-05T12:00:00Z");
+    let asked = json!({
+        "definition": TEXT, "events": [first], "users": { "ann": { "name": "Ann" } },
+        "until": "2026-02-01T00:00:00Z",
+    });
+    let tried = server.post("/api/v1/journeys/dry-run", &asked).ok();
+    assert_eq!(tried["messages"][0]["body"], json!({ "name": "Ann" }), "{tried}");
+    assert_eq!(tried["moved"][1]["at"], "2026-01-08T12:00:00Z", "{tried}");
+    assert_eq!(tried["users"][0]["ended"][0]["why"], "end");
+    let user = server.get("/api/v1/users/shop/ann").ok();
+    assert_eq!(user["revision"], 0, "nothing is stored");
+    let unknown = json!({ "journey": "onboarding", "events": [] });
+    server.post("/api/v1/journeys/dry-run", &unknown).is_problem(404, "journey-unknown");
+    place.ok(&["journey", "add", &file]);
+    server.post("/api/v1/journeys/dry-run", &unknown).ok();
+    server.post("/api/v1/journeys/dry-run", &json!({})).is_problem(422, "journey-invalid");
+    let events = place.write("events.json", &asked["events"].to_string());
+    let text = place.ok(&["journey", "dry-run", &file, &events, "--until", "2026-02-01T00:00:00Z"]);
+    assert!(text.contains("order order.otherwise end"), "{text}");
+    let same = place.json(&["journey", "dry-run", &file, &events, "--json"]);
+    assert_eq!(same["moved"].as_array().map(Vec::len), Some(1), "the time ends with the events");
+    let lines = place.write("lines", "event customer.created\nwait P3D\n");
+    let mut command = place.command(&["journey", "simulate", &file]);
+    let output = command.stdin(std::fs::File::open(lines).expect("it is there")).output();
+    let output = output.expect("the binary was built for this test");
+    let said = String::from_utf8(output.stdout).expect("it prints text");
+    assert!(said.contains("waits at order for order.paid since 2026-01-01T00:00:00Z"), "{said}");
+    assert!(said.ends_with("2026-01-04T00:00:00Z timer: order order.otherwise end\n"), "{said}");
+    let wrong = place.write("wrong.yaml", &TEXT.replace("channel: log", "channel: lgo"));
+    let checked = place.run(&["journey", "check", &wrong]);
+    let said = String::from_utf8(checked.stdout).expect("it prints text");
+    assert!(said.contains("did you mean «log»?"), "{said}");
+    assert_eq!(checked.status.code(), Some(1));
+    let refused =
+        server.send("POST", "/api/v1/journeys", &[], Some(&TEXT.replace(": log", ": lgo")));
+    refused.is_problem(422, "journey-invalid");
+    server.stopped();
+}
+
+const FLOW: &str = "document: { dsl: '1.0.3', namespace: shop, name: welcome, version: '1.0.0' }
+do: [ { greet: { set: { hello: '${ .name }' } } } ]
+";
+
+#[test]
+fn element_flow_starts_a_flow_once_and_wrong_attributes_are_refused() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    place.write("welcome.yaml", FLOW);
+    place.ok(&["flow", "add", "welcome.yaml"]);
+    let text = "
+journey: welcome
+platform: shop
+attributes: { vip: boolean }
+elements:
+  signed-up: { start: { on: customer.created }, then: greet }
+  greet: { flow: { name: welcome, with: { name: '${ .event.data.name }' } }, then: end }
+";
+    let file = place.write("journey.yaml", text);
+    assert!(place.ok(&["journey", "check", &file]).contains("journey welcome, 5 elements"));
+    place.ok(&["journey", "add", &file]);
+    let first = event("1", "customer.created", "ann", json!({ "name": "Ann" }));
+    for is_repeated in [false, true] {
+        assert_eq!(publish(&server, ONE, &first)["events"][0]["is_repeated"], is_repeated);
+    }
+    let plans = eventually("the flow has run", || {
+        let page = server.get("/api/v1/plans?labels=user=ann&state=stopped").ok();
+        let plans = page["plans"].as_array().expect("a list").clone();
+        (!plans.is_empty()).then_some(plans)
+    });
+    assert_eq!(plans.len(), 1, "{plans:?}");
+    assert_eq!(
+        (&plans[0]["result"], &plans[0]["labels"]["journey"]),
+        (&json!("success"), &json!("welcome"))
+    );
+    let user = "/api/v1/users/shop/ann";
+    eventually("the start is noted", || {
+        (server.get(user).ok()["outbox"] == json!([])).then_some(())
+    });
+    let refused = server.send("PUT", user, &[], Some(r#"{"vip": "yes"}"#));
+    refused.is_problem(422, "journey-invalid");
+    assert!(refused.text.contains("«vip» is a boolean"), "{}", refused.text);
+    server.send("PUT", user, &[], Some(r#"{"vip": true}"#)).ok();
+    server.stopped();
 }

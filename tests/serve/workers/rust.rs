@@ -1,8 +1,7 @@
 //! The worker of the Rust client: threads that lease and beat, around the operations of `Client`.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{json, Value};
@@ -25,7 +24,8 @@ struct Shared {
     lease: Duration,
     grace: Duration,
     pair: Barrier,
-    is_stopping: AtomicBool,
+    is_stopping: Mutex<bool>,
+    stopped: Condvar,
     said: Sender<Value>,
 }
 
@@ -35,7 +35,8 @@ pub(super) fn start(url: &str, lease: Duration, grace_secs: f64, said: Sender<Va
         lease,
         grace: Duration::from_secs_f64(grace_secs),
         pair: Barrier::new(2),
-        is_stopping: AtomicBool::new(false),
+        is_stopping: Mutex::new(false),
+        stopped: Condvar::new(),
         said,
     });
     let work = || {
@@ -48,7 +49,8 @@ pub(super) fn start(url: &str, lease: Duration, grace_secs: f64, said: Sender<Va
 
 impl Handle {
     pub(super) fn stop(&mut self) {
-        self.shared.is_stopping.store(true, Ordering::SeqCst);
+        *self.shared.is_stopping.lock().expect("no thread panics") = true;
+        self.shared.stopped.notify_all();
         self.threads.drain(..).for_each(|thread| thread.join().expect("a worker does not panic"));
     }
 }
@@ -62,7 +64,15 @@ enum Done {
 
 impl Shared {
     fn is_stopping(&self) -> bool {
-        self.is_stopping.load(Ordering::SeqCst)
+        *self.is_stopping.lock().expect("no thread panics")
+    }
+
+    /// Waits so long; a stop meanwhile ends the wait.
+    fn rest(&self, length: Duration) {
+        let stopping = self.is_stopping.lock().expect("no thread panics");
+        let before = *stopping;
+        let waited = self.stopped.wait_timeout_while(stopping, length, |now| *now == before);
+        drop(waited.expect("no thread panics"));
     }
 
     fn work(&self) {
@@ -73,7 +83,7 @@ impl Shared {
         while !self.is_stopping() {
             match self.client.lease(&lease) {
                 Ok(tasks) => tasks.iter().for_each(|task| self.take(task)),
-                Err(_) => std::thread::sleep(PAUSE),
+                Err(_) => self.rest(PAUSE),
             }
         }
     }
@@ -124,18 +134,17 @@ impl Shared {
             let _over = self.said.send(json!({"event": event, "plan": task.plan}));
         };
         say("begun");
-        let mut stop: Option<Instant> = None;
-        let mut beaten = Instant::now();
+        let mut until: Option<Instant> = None;
         loop {
-            std::thread::sleep(PAUSE);
-            if self.is_stopping() && stop.get_or_insert_with(Instant::now).elapsed() >= self.grace {
-                let _lost = self.client.release(task);
-                return Done::Cancelled;
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            self.rest(left.map_or(self.lease / 3, |left| left.min(self.lease / 3)));
+            if self.is_stopping() {
+                let until = *until.get_or_insert_with(|| Instant::now() + self.grace);
+                if Instant::now() >= until {
+                    let _lost = self.client.release(task);
+                    return Done::Cancelled;
+                }
             }
-            if beaten.elapsed() < self.lease / 3 {
-                continue;
-            }
-            beaten = Instant::now();
             let beat = self.client.beat(task, &json!({"held": task.delivery}));
             if beat.is_err_and(|error| error.code() == Some("lease-lost")) {
                 say("cancelled");
@@ -158,7 +167,7 @@ impl Shared {
     fn again(&self, ask: impl Fn() -> Result<(), ClientError>) -> Result<(), ClientError> {
         for _ in 1..TRIES {
             match ask() {
-                Err(error) if error.is_retryable() => std::thread::sleep(PAUSE),
+                Err(error) if error.is_retryable() => self.rest(PAUSE),
                 outcome => return outcome,
             }
         }
