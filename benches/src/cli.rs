@@ -31,7 +31,7 @@ Examples:
 
 Build it with `cargo build --release -p turnwheel-bench`.";
 
-/// What to measure.
+/// Cases and sizes of a measurement.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Turnwheel beside tokio, ractor, kameo and actix, one message at a time.
@@ -44,6 +44,13 @@ pub(crate) enum Verb {
     Latency(LatencyArgs),
     /// Durable plans: steps a second, and how long each waits for the disk.
     Engine(EngineArgs),
+    /// Several nodes on PostgreSQL: steps a second, a kill, a drain, a take-over, a new node, rest.
+    Cluster(ClusterArgs),
+    /// Jobs: lateness of fires, bursts, many stored ones, a long history, a simulated week.
+    Jobs(JobsArgs),
+    /// Journeys of users: events, moves, users who wait, defaults that are due together.
+    #[cfg(target_os = "linux")]
+    Journeys(JourneysArgs),
     /// What timers cost with a million pending, and how late they run.
     Timers(TimersArgs),
     /// Processor time and wake-ups a second with many idle tasks and nothing due.
@@ -56,13 +63,19 @@ pub(crate) enum Verb {
     /// One process of a comparison; `compare` starts it.
     #[command(hide = true)]
     CompareChild {
-        /// What to do, as JSON.
+        /// Orders of the process, as JSON.
+        orders: String,
+    },
+    /// One node of `cluster`, which starts it.
+    #[command(hide = true)]
+    ClusterChild {
+        /// Orders of the process, as JSON.
         orders: String,
     },
     /// One process of `entities`, which starts it.
     #[command(hide = true)]
     EntitiesChild {
-        /// What to do, as JSON.
+        /// Orders of the process, as JSON.
         orders: String,
     },
 }
@@ -148,15 +161,66 @@ pub(crate) struct EntitiesArgs {
     pub(crate) output: Output,
 }
 
+/// Rows of `journeys`: `workload`, `metric`, `value`.
+///
+/// Cases: idle (events that nobody waits for while all users wait, with one definition and with many:
+/// of a kind in no definition, and of one that begins a journey under way), moves (each with state,
+/// timer and one message), http (the same over HTTP, against the binary beside this one), waiting
+/// (bytes, memory and start with users at a wait), due (default lines of all users due together),
+/// month (a simulated month of all users, each path and each message checked). With `--store
+/// postgres`: moves over HTTP at three nodes, and the users of one that dies.
+#[derive(Debug, Args)]
+pub(crate) struct JourneysArgs {
+    /// Where the stores lie [default: the folder for temporary files]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) folder: Option<PathBuf>,
+    /// Cases, separated by commas [default: all]
+    #[arg(long, value_name = "C", value_delimiter = ',')]
+    pub(crate) case: Vec<String>,
+    /// Users who wait
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub(crate) users: u64,
+    /// Definitions of the second half of idle
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    pub(crate) definitions: usize,
+    /// Events of idle, moves and http
+    #[arg(long, value_name = "N", default_value_t = 300_000)]
+    pub(crate) events: u64,
+    /// Events under way at once, in process
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    pub(crate) at_once: usize,
+    /// Connections of http
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub(crate) connections: usize,
+    /// Tasks that users are spread over, in process
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) desks: usize,
+    /// When the store waits for the disk: full, normal or off
+    #[arg(long, value_name = "WHEN", default_value = "full")]
+    pub(crate) sync: String,
+    /// The store: sqlite, or postgres, which is started here
+    #[arg(long, value_name = "STORE", default_value = "sqlite")]
+    pub(crate) store: String,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
 /// Rows of `engine`: durable steps a second of plans whose steps do nothing and follow one another,
 /// the time from a step's call to that of the next (which waits for the disk), a raw append with
-/// `fdatasync` in the same folder, bytes written and processor time a step, and what disk and
-/// processors allow: N / (F + N·C).
+/// `fdatasync` in the same folder, commits a step and the longest write-ahead log, bytes written and
+/// processor time a step, and what disk and processors allow: N / (F + N·C).
+///
+/// In a database: a commit of one row instead of the append, and batched inserts without any logic of
+/// rows as large as the entries of the run instead of the last figure.
 #[derive(Debug, Args)]
 pub(crate) struct EngineArgs {
     /// Where the stores lie [default: the folder for temporary files]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) folder: Option<PathBuf>,
+    /// Where plans are kept: sqlite; postgres for a server of this process, if PostgreSQL is
+    /// installed; or the URL of a database
+    #[arg(long, value_name = "STORE", default_value = "sqlite")]
+    pub(crate) store: String,
     /// Steps of a plan, separated by commas
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,4,10")]
     pub(crate) steps: Vec<u32>,
@@ -166,7 +230,8 @@ pub(crate) struct EngineArgs {
     /// Seconds of each row
     #[arg(long, value_name = "S", default_value_t = 5)]
     pub(crate) seconds: u64,
-    /// Instead of throughput: suspended, timers, first_step, fan_out, large, separated by commas
+    /// Instead of throughput: suspended, timers, first_step, fan_out, sub_plans, large, events,
+    /// listeners, separated by commas
     #[arg(long, value_name = "C", value_delimiter = ',')]
     pub(crate) case: Vec<String>,
     /// Instead of measuring: trouble of stores, clocks and processes at every moment of some workloads
@@ -181,12 +246,48 @@ pub(crate) struct EngineArgs {
     /// Pairs of points of `--faults` for each seed and workload
     #[arg(long, value_name = "N", default_value_t = 500)]
     pub(crate) pairs: usize,
-    /// How many plans sleep in the cases suspended and timers
+    /// How many plans sleep in the cases suspended and timers, or listen, or events are sent
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub(crate) sleepers: usize,
     /// When the store waits for the disk: full, normal or off
     #[arg(long, value_name = "WHEN", default_value = "full")]
     pub(crate) sync: String,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// Rows of `cluster`: `workload`, `metric`, `value`. Nodes are processes of this binary.
+///
+/// Cases: throughput (one node and three on the same cores, beside raw inserts), kill (from the kill -9 of a
+/// node to its due plans going on elsewhere), drain (events to plans while their node drains: the longest
+/// wait of each plan whose slot moves), takeover (a killed node had half of the sleepers: from its death
+/// in the table until the due ones of it have ended), join (from the start of a process to its
+/// fair share), idle (statements a second of a node that has nothing to do).
+#[derive(Debug, Args)]
+pub(crate) struct ClusterArgs {
+    /// Cases, separated by commas
+    #[arg(
+        long,
+        value_name = "C",
+        value_delimiter = ',',
+        default_value = "throughput,kill,drain,takeover,join,idle"
+    )]
+    pub(crate) case: Vec<String>,
+    /// postgres for a server of this process, if PostgreSQL is installed, or the URL of a database
+    #[arg(long, value_name = "STORE", default_value = "postgres")]
+    pub(crate) store: String,
+    /// Seconds of the lease of nodes
+    #[arg(long, value_name = "S", default_value_t = 3)]
+    pub(crate) lease: u64,
+    /// Repetitions of kill, drain and join
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) reps: u32,
+    /// Seconds of throughput and idle
+    #[arg(long, value_name = "S", default_value_t = 10)]
+    pub(crate) seconds: u64,
+    /// Plans that sleep in takeover
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub(crate) sleepers: u64,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -256,6 +357,44 @@ pub(crate) struct IdleArgs {
     /// How long to watch
     #[arg(long, value_name = "S", default_value_t = 5)]
     pub(crate) seconds: u64,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// Rows of `jobs`, over SQLite: workload, metric, value. steady: jobs that fire each five seconds,
+/// how late their no-op executor is called, and how long a look at one job takes meanwhile; burst:
+/// jobs due in one second, and when all have begun; stored: jobs that fire once a year, the start
+/// with them, memory, and processor time idle and with 100 more due a second; history: processor time of a launch
+/// with few and with many launches in the history of its job; week: five jobs each thirty seconds
+/// in simulated time, memory and size of the file.
+#[derive(Debug, Args)]
+pub(crate) struct JobsArgs {
+    /// Cases, separated by commas
+    #[arg(
+        long,
+        value_name = "C",
+        value_delimiter = ',',
+        default_value = "steady,burst,stored,history,week"
+    )]
+    pub(crate) case: Vec<String>,
+    /// Where the files are made [default: the folder of temporary files]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) folder: Option<PathBuf>,
+    /// Jobs of steady, burst and stored [default: 4,000, 20,000, 1,000,000]
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<usize>,
+    /// Length of steady
+    #[arg(long, value_name = "S", default_value_t = 60)]
+    pub(crate) seconds: u64,
+    /// Launches in the long history
+    #[arg(long, value_name = "N", default_value_t = 50_000)]
+    pub(crate) history: u64,
+    /// Days of week
+    #[arg(long, value_name = "N", default_value_t = 7)]
+    pub(crate) days: u64,
+    /// Runs that are under way at once
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub(crate) runs: u32,
     #[command(flatten)]
     pub(crate) output: Output,
 }

@@ -6,11 +6,15 @@
 mod abuse;
 mod alloc;
 mod cli;
+mod cluster;
 mod compare;
 mod engine;
 mod entities;
 mod error;
 mod idle;
+mod jobs;
+#[cfg(target_os = "linux")]
+mod journeys;
 mod latency;
 mod load;
 mod process;
@@ -22,6 +26,7 @@ mod serve_common;
 mod timers;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -87,7 +92,7 @@ fn run(verb: Verb) -> Result<(), BenchError> {
                 steps: args.steps,
                 concurrency: args.plans,
                 seconds: args.seconds,
-                sync: engine::sync(&args.sync)?,
+                place: engine::Place::of(&args.store, engine::sync(&args.sync)?)?,
             };
             let bar = progress();
             if args.case.is_empty() {
@@ -96,6 +101,54 @@ fn run(verb: Verb) -> Result<(), BenchError> {
                 return report::emit(&rows, args.output.json.as_deref());
             }
             let rows = engine::run_scenes(&options, &args.case, args.sleepers, &bar)?;
+            bar.finish_and_clear();
+            report::emit(&rows, args.output.json.as_deref())
+        }
+        Verb::Cluster(args) => {
+            let options = cluster::Options {
+                cases: args.case,
+                store: args.store,
+                lease: Duration::from_secs(args.lease),
+                repetitions: args.reps,
+                seconds: args.seconds,
+                sleepers: args.sleepers,
+            };
+            let bar = progress();
+            let rows = cluster::run(&options, &bar)?;
+            bar.finish_and_clear();
+            report::emit(&rows, args.output.json.as_deref())
+        }
+        #[cfg(target_os = "linux")]
+        Verb::Journeys(args) => {
+            let options = journeys::Options {
+                folder: args.folder,
+                cases: args.case,
+                users: args.users,
+                definitions: args.definitions,
+                events: args.events,
+                at_once: args.at_once,
+                connections: args.connections,
+                desks: args.desks,
+                sync: engine::sync(&args.sync)?,
+                store: args.store,
+            };
+            let bar = progress();
+            let rows = journeys::run(&options, &bar)?;
+            bar.finish_and_clear();
+            report::emit(&rows, args.output.json.as_deref())
+        }
+        Verb::Jobs(args) => {
+            let options = jobs::Options {
+                cases: args.case,
+                folder: args.folder,
+                jobs: args.jobs,
+                seconds: args.seconds,
+                history: args.history,
+                days: args.days,
+                runs: args.runs,
+            };
+            let bar = progress();
+            let rows = jobs::run(&options, &bar)?;
             bar.finish_and_clear();
             report::emit(&rows, args.output.json.as_deref())
         }
@@ -143,6 +196,7 @@ fn run(verb: Verb) -> Result<(), BenchError> {
             Ok(())
         }
         Verb::CompareChild { orders } => compare::child::run(&process::orders(&orders)?),
+        Verb::ClusterChild { orders } => cluster::node::run(&process::orders(&orders)?),
         Verb::EntitiesChild { orders } => entities::child(&process::orders(&orders)?),
     }
 }

@@ -1,8 +1,11 @@
 //! `engine`: durable steps a second, and what they wait for.
 
 mod disk;
+mod events;
 mod faults;
-mod plans;
+mod listeners;
+mod place;
+pub(crate) mod plans;
 mod scenes;
 
 use std::path::{Path, PathBuf};
@@ -11,27 +14,29 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use turnwheel_sqlite::SqliteSync;
 
-use self::disk::Disk;
 pub(crate) use self::faults::faults;
-pub(crate) use self::scenes::SceneRow;
+pub(crate) use self::place::{Database, Place};
+pub(crate) use self::scenes::{failed, SceneRow};
 use crate::error::BenchError;
 use crate::report::{figure, Row};
 
-/// What `--case` takes.
-pub(crate) const CASES: [&str; 6] =
-    ["suspended", "timers", "first_step", "fan_out", "sub_plans", "large"];
+/// Names of the cases, for `--case`.
+pub(crate) const CASES: [&str; 8] =
+    ["suspended", "timers", "first_step", "fan_out", "sub_plans", "large", "events", "listeners"];
+
+const MIB: f64 = 1_048_576.0;
 
 /// Plans below one.
 const FAN_OUT: u32 = 10_000;
 
-/// What to measure.
+/// Cases and sizes of a measurement.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) folder: Option<PathBuf>,
     pub(crate) steps: Vec<u32>,
     pub(crate) concurrency: Vec<u32>,
     pub(crate) seconds: u64,
-    pub(crate) sync: SqliteSync,
+    pub(crate) place: Place,
 }
 
 /// Sequential plans at one concurrency.
@@ -43,12 +48,17 @@ pub(crate) struct ThroughputRow {
     /// From a step's call to that of the next one, which waits until the first is durable.
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
-    /// A raw 4 KiB append with `fdatasync` in the same folder.
+    /// A raw 4 KiB append with `fdatasync` in the same folder; a commit of one row in a database.
     pub(crate) sync_us: f64,
+    /// Commits, each of which is one sync.
+    pub(crate) syncs_per_step: f64,
+    /// The greatest size of the write-ahead log.
+    pub(crate) log_mib: f64,
     pub(crate) bytes_per_step: f64,
     /// Processor time of 1,000 steps, in milliseconds.
     pub(crate) cpu_ms_per_1000: f64,
-    /// N / (F + N·C): what the disk and the processors allow.
+    /// N / (F + N·C): what the disk and the processors allow; in a database raw rows of that size,
+    /// so many a commit.
     pub(crate) ceiling_per_s: f64,
 }
 
@@ -61,6 +71,8 @@ impl Row for ThroughputRow {
             "p50 us",
             "p99 us",
             "sync us",
+            "syncs/step",
+            "log MiB",
             "B/step",
             "cpu ms/1000",
             "ceiling/s",
@@ -75,6 +87,8 @@ impl Row for ThroughputRow {
             time(self.p50_us),
             time(self.p99_us),
             figure(self.sync_us),
+            figure(self.syncs_per_step),
+            figure(self.log_mib),
             figure(self.bytes_per_step),
             figure(self.cpu_ms_per_1000),
             figure(self.ceiling_per_s),
@@ -104,14 +118,14 @@ pub(crate) fn sync(name: &str) -> Result<SqliteSync, BenchError> {
 /// Runs all combinations, each in a store of its own.
 pub(crate) fn run(options: &Options, bar: &ProgressBar) -> Result<Vec<ThroughputRow>, BenchError> {
     let scratch = Scratch::new(options.folder.as_deref())?;
-    let disk = Disk::measure(&scratch.0)?;
+    let floor = options.place.floor(&scratch.0)?;
     bar.set_length((options.steps.len() * options.concurrency.len()) as u64);
     let mut rows = Vec::new();
     for steps in &options.steps {
         for concurrency in &options.concurrency {
             bar.set_message(format!("{steps} steps, {concurrency} plans"));
             let store = scratch.0.join(format!("plans-{steps}-{concurrency}.db"));
-            rows.push(plans::run(&store, options, *steps, *concurrency, &disk)?);
+            rows.push(plans::run(&store, options, *steps, *concurrency, &floor)?);
             bar.inc(1);
         }
     }
@@ -138,6 +152,8 @@ pub(crate) fn run_scenes(
                 scenes::fan_out(&scratch.0, options, u32::try_from(plans).unwrap_or(u32::MAX))?
             }
             "large" => scenes::large(&scratch.0, options)?,
+            "events" => events::to_one_plan(&scratch.0, options, plans, bar)?,
+            "listeners" => listeners::correlated(&scratch.0, options, plans, bar)?,
             other => {
                 return Err(BenchError::UnknownName {
                     what: "case",

@@ -1,19 +1,21 @@
 //! Plans of steps that do nothing, one after the other: as many at a time as wanted.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use turnwheel_engine::{
     Action, ActionError, Next, PlanId, PlanState, Planner, RunAsync, RunsAsync, StepContext, World,
+    WorldBuilder,
 };
 use turnwheel_runtime::{Group, Task};
-use turnwheel_sqlite::SqliteStore;
 
-use super::disk::{Disk, Usage};
-use super::{Options, ThroughputRow};
+use super::disk::Usage;
+use super::place::Floor;
+use super::scenes::failed;
+use super::{Options, ThroughputRow, MIB};
 use crate::error::BenchError;
 use crate::load;
 
@@ -22,10 +24,12 @@ const WARM_UP: Duration = Duration::from_millis(500);
 /// Locks for the times of the steps: more than workers.
 const SHARDS: usize = 64;
 const WORKERS: usize = 2;
+/// Interval of looks at the size of the write-ahead log.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// When each plan's step was called last, and how long it was to the next.
 #[derive(Default)]
-struct Times {
+pub(crate) struct Times {
     shards: Vec<Mutex<Shard>>,
 }
 
@@ -153,65 +157,119 @@ impl Client {
     }
 }
 
+/// Figures of a load.
+pub(crate) struct Driven {
+    pub(crate) seconds: f64,
+    pub(crate) steps: u64,
+    /// From a step's call to that of the next one, in order.
+    pub(crate) us: Vec<f64>,
+    pub(crate) commits: u64,
+    written: u64,
+    cpu_ms: f64,
+}
+
+impl Driven {
+    /// A part of the times is shorter than this one, in microseconds.
+    pub(crate) fn at(&self, share: f64) -> f64 {
+        let last = self.us.len().saturating_sub(1);
+        self.us.get((last as f64 * share) as usize).copied().unwrap_or(f64::NAN)
+    }
+}
+
+/// A world with the actions of plans that follow one another, and the times of their steps.
+pub(crate) fn with_chains(builder: WorldBuilder) -> (WorldBuilder, Arc<Times>) {
+    let times = Times::new();
+    (builder.action(NoOp(Arc::clone(&times))).action(Chain), times)
+}
+
+/// Runs so many plans at a time. `meanwhile` waits until the given moment.
+pub(crate) fn drive(
+    world: &World,
+    group: &Group,
+    times: &Arc<Times>,
+    [steps, concurrency]: [u32; 2],
+    length: Duration,
+    meanwhile: impl FnOnce(Instant),
+) -> Result<Driven, BenchError> {
+    let until = Instant::now() + WARM_UP + length;
+    let mut clients: Vec<Task<Client>> = Vec::new();
+    for _ in 0..concurrency {
+        let (world, times) = (world.clone(), Arc::clone(times));
+        let client = Client { world, times, steps, until, failed: None };
+        let client = load::spawn(group, client)?;
+        load::submit(&client, Client::next)?;
+        clients.push(client);
+    }
+    std::thread::sleep(WARM_UP);
+    let commits = || world.stats().wait().map(|it| it.journal.commits).map_err(|it| failed(&it));
+    let commits_before = commits()?;
+    let (steps_before, usage_before, begin) = (times.take(), Usage::now()?, Instant::now());
+    meanwhile(begin + length - Duration::from_millis(50));
+    let (seconds, usage) = (begin.elapsed().as_secs_f64(), Usage::now()?);
+    let (steps_after, mut us) = times.end();
+    let commits = commits()? - commits_before;
+    for client in &clients {
+        if let Some(problem) = load::fetch(client, |client| client.failed.take())? {
+            return Err(BenchError::Failed(problem));
+        }
+    }
+    us.sort_unstable_by(f64::total_cmp);
+    Ok(Driven {
+        seconds,
+        steps: steps_after - steps_before,
+        us,
+        commits,
+        written: usage.written - usage_before.written,
+        cpu_ms: usage.cpu_ms - usage_before.cpu_ms,
+    })
+}
+
 /// One row.
 pub(super) fn run(
     path: &Path,
     options: &Options,
     steps: u32,
     concurrency: u32,
-    disk: &Disk,
+    floor: &Floor,
 ) -> Result<ThroughputRow, BenchError> {
     let group: Group = load::group("plans", WORKERS)?;
-    let times = Times::new();
-    let failed = |error: &dyn std::fmt::Display| BenchError::Failed(error.to_string());
-    let world = World::builder()
-        .action(NoOp(Arc::clone(&times)))
-        .action(Chain)
-        .group(&group)
-        .build(SqliteStore::new(path).sync(options.sync))
-        .map_err(|error| failed(&error))?;
+    let (builder, times) = with_chains(World::builder().group(&group));
+    let world = builder.build(options.place.store(path)?).map_err(|error| failed(&error))?;
     let length = Duration::from_secs(options.seconds);
-    let until = Instant::now() + WARM_UP + length;
-    let mut clients: Vec<Task<Client>> = Vec::new();
-    for _ in 0..concurrency {
-        let (world, times) = (world.clone(), Arc::clone(&times));
-        let client = Client { world, times, steps, until, failed: None };
-        let client = load::spawn(&group, client)?;
-        load::submit(&client, Client::next)?;
-        clients.push(client);
-    }
-    std::thread::sleep(WARM_UP);
-    let (steps_before, usage_before, begin) = (times.take(), Usage::now()?, Instant::now());
-    std::thread::sleep(length.saturating_sub(Duration::from_millis(50)));
-    let (elapsed, usage) = (begin.elapsed().as_secs_f64(), Usage::now()?);
-    let (steps_after, mut us) = times.end();
-    for client in &clients {
-        if let Some(problem) = load::fetch(client, |client| client.failed.take())? {
-            return Err(BenchError::Failed(problem));
-        }
-    }
+    let mut log_bytes = 0;
+    let meanwhile = |until| log_bytes = longest_log(path, until);
+    let driven = drive(&world, &group, &times, [steps, concurrency], length, meanwhile)?;
     world.shutdown().map_err(|error| failed(&error))?;
     let _left = group.shutdown();
-    let count = (steps_after - steps_before) as f64;
-    if us.is_empty() {
-        us.push(f64::NAN);
-    }
-    us.sort_unstable_by(f64::total_cmp);
-    let at = |share: f64| us[((us.len() - 1) as f64 * share) as usize];
-    let cpu_ms = usage.cpu_ms - usage_before.cpu_ms;
-    let cpu_us_per_step = cpu_ms * 1_000.0 / count;
+    let count = driven.steps as f64;
+    let cpu_us_per_step = driven.cpu_ms * 1_000.0 / count;
     let width = f64::from(concurrency);
+    let ceiling_per_s = match options.place.raw_per_s(path, concurrency)? {
+        Some(rows_per_s) => rows_per_s,
+        None => width / (floor.sync_us + width * cpu_us_per_step / WORKERS as f64) * 1e6,
+    };
     Ok(ThroughputRow {
         workload: format!("sequential_{steps}"),
         concurrency,
-        steps_per_s: load::rounded(count / elapsed),
-        p50_us: load::rounded(at(0.5)),
-        p99_us: load::rounded(at(0.99)),
-        sync_us: load::rounded(disk.sync_us),
-        bytes_per_step: load::rounded((usage.written - usage_before.written) as f64 / count),
-        cpu_ms_per_1000: load::rounded(cpu_ms / count * 1_000.0),
-        ceiling_per_s: load::rounded(
-            width / (disk.sync_us + width * cpu_us_per_step / WORKERS as f64) * 1e6,
-        ),
+        steps_per_s: load::rounded(count / driven.seconds),
+        p50_us: load::rounded(driven.at(0.5)),
+        p99_us: load::rounded(driven.at(0.99)),
+        sync_us: load::rounded(floor.sync_us),
+        syncs_per_step: load::rounded(driven.commits as f64 / count),
+        log_mib: load::rounded(log_bytes as f64 / MIB),
+        bytes_per_step: load::rounded(driven.written as f64 / count),
+        cpu_ms_per_1000: load::rounded(driven.cpu_ms / count * 1_000.0),
+        ceiling_per_s: load::rounded(ceiling_per_s),
     })
+}
+
+/// The greatest size of the write-ahead log of a store until then.
+fn longest_log(store: &Path, until: Instant) -> u64 {
+    let log = PathBuf::from(format!("{}-wal", store.display()));
+    let mut longest = 0;
+    while Instant::now() < until {
+        std::thread::sleep(LOOK);
+        longest = longest.max(std::fs::metadata(&log).map_or(0, |it| it.len()));
+    }
+    longest
 }

@@ -11,10 +11,9 @@ use turnwheel_engine::{
     StepContext, World,
 };
 use turnwheel_runtime::completion::block_on;
-use turnwheel_sqlite::SqliteStore;
 
 use super::disk::{Memory, Usage};
-use super::Options;
+use super::{Options, Place};
 use crate::compare::trial::Random;
 use crate::error::{check, BenchError};
 use crate::load;
@@ -121,11 +120,11 @@ fn world(path: &Path, options: &Options) -> Result<World, BenchError> {
         .action(Sleep)
         .action(Carry)
         .action(FanOut)
-        .build(SqliteStore::new(path).sync(options.sync))
+        .build(options.place.store(path)?)
         .map_err(|error| BenchError::Failed(error.to_string()))
 }
 
-fn failed(error: &dyn std::fmt::Display) -> BenchError {
+pub(crate) fn failed(error: &dyn std::fmt::Display) -> BenchError {
     BenchError::Failed(error.to_string())
 }
 
@@ -185,7 +184,11 @@ pub(super) fn suspended(
     row("cpu_percent", used / WATCH.as_secs_f64() / 10.0);
     let (some, others) = plans.split_at(plans.len() / 2);
     row("wake_p99_us", wake(&first, some)?);
-    let killed = as_killed(&path)?;
+    // The files of a database are not those of one process.
+    let killed = match options.place {
+        Place::Files(_) => Some(as_killed(&path)?),
+        Place::Database(_) => None,
+    };
     first.shutdown().map_err(|error| failed(&error))?;
     drop(first);
     let (second, seconds) = serving(&path, options)?;
@@ -193,6 +196,10 @@ pub(super) fn suspended(
     row("wake_after_restart_p99_us", wake(&second, others)?);
     second.shutdown().map_err(|error| failed(&error))?;
     drop(second);
+    let Some(killed) = killed else { return Ok(rows) };
+    let mut row = |metric, value: f64| {
+        rows.push(SceneRow { workload: workload.clone(), metric, value: load::rounded(value) });
+    };
     let (third, seconds) = serving(&killed, options)?;
     row("restart_after_kill_s", seconds);
     row("wake_after_kill_p99_us", wake(&third, others)?);
@@ -243,7 +250,7 @@ impl RunAsync for Arrive {
 /// One plan at a time: from its trigger to the call of its first step.
 pub(super) fn first_step(folder: &Path, options: &Options) -> Result<Vec<SceneRow>, BenchError> {
     let (sender, arrivals) = sync_channel(1);
-    let store = SqliteStore::new(folder.join("first-step.db")).sync(options.sync);
+    let store = options.place.store(&folder.join("first-step.db"))?;
     let world =
         World::builder().action(Arrive(sender)).build(store).map_err(|error| failed(&error))?;
     let mut us = Vec::with_capacity(WAKES);
