@@ -126,7 +126,8 @@ export function Runs({ query }) {
   if (page.data) last.current = page.data;
   const shown = page.data || page.error ? page : { ...page, data: last.current };
   const go = (changes) => {
-    const next = new URLSearchParams(query);
+    // What the address says now: what is drawn may be a moment behind it.
+    const next = new URLSearchParams(location.hash.split("?")[1] ?? "");
     if (Object.keys(changes).some((name) => ["state", "result"].includes(name))) next.delete("show");
     for (const [name, value] of Object.entries(changes)) {
       if (value) next.set(name, value);
