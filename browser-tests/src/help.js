@@ -66,8 +66,12 @@ var help = (limit) => {
       await new Promise((resolve) => { requestAnimationFrame(() => requestAnimationFrame(resolve)); });
       const now = spot();
       if (!found.isConnected || now[0] !== before[0] || now[1] !== before[1]) return false;
+      const aim = document.elementFromPoint(...now);
+      window.clickMissed = true;
+      document.addEventListener("click", ({ target }) => { window.clickMissed = target !== aim && !found.contains(target); }, { capture: true, once: true });
       return { value: now };
     }, what),
+    missed: () => window.clickMissed === true,
     write: (what, text) => until(() => {
       const field = all(what).find((element) => !element.disabled);
       if (!field) return false;

@@ -15,6 +15,9 @@ const HELP: &str = include_str!("help.js");
 /// `TURNWHEEL_SEEN_MS`.
 const SEEN_MS: u32 = 60_000;
 
+/// How often a click is tried on what moves away.
+const CLICKS_MAX: usize = 5;
+
 /// A page of a browser.
 ///
 /// Elements are named as people find them: `button:Start` is a button with that text, `link:Plans` a
@@ -122,15 +125,24 @@ impl Page {
     }
 
     /// Waits until something is seen, can be used and is covered by nothing, and clicks it as a mouse
-    /// does: the browser itself finds what is under the pointer.
+    /// does: the browser itself finds what is under the pointer. A page can move in between; a click
+    /// beside it is done again.
     pub fn click(&mut self, what: &str) {
-        let spot = self.help(&format!("target({})", json!(what)));
-        let (x, y) = (spot[0].clone(), spot[1].clone());
-        self.ask("Input.dispatchMouseEvent", json!({ "type": "mouseMoved", "x": x, "y": y }));
-        for kind in ["mousePressed", "mouseReleased"] {
-            let event = json!({ "type": kind, "x": x, "y": y, "button": "left", "clickCount": 1 });
-            self.ask("Input.dispatchMouseEvent", event);
+        for _ in 0..CLICKS_MAX {
+            let spot = self.help(&format!("target({})", json!(what)));
+            let (x, y) = (spot[0].clone(), spot[1].clone());
+            self.ask("Input.dispatchMouseEvent", json!({ "type": "mouseMoved", "x": x, "y": y }));
+            for kind in ["mousePressed", "mouseReleased"] {
+                let event =
+                    json!({ "type": kind, "x": x, "y": y, "button": "left", "clickCount": 1 });
+                self.ask("Input.dispatchMouseEvent", event);
+            }
+            // Another document knows nothing of it: it came by the click.
+            if self.help("missed()") != Value::Bool(true) {
+                return;
+            }
         }
+        self.fail(&format!("«{what}» is missed by {CLICKS_MAX} clicks: it does not stay in place"));
     }
 
     /// Writes a text into a field in place of what is there.
