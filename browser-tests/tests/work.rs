@@ -267,6 +267,17 @@ fn runs_are_ticked_and_ordered_and_all_that_fit_are_too() {
     page.click(".tick-all input");
     page.click("button:resume");
     page.see("text:only a paused plan can be resumed");
+    // A filter is set in the moment after a link: what the link has cleared stays cleared.
+    page.eval(
+        "(() => {
+            location.hash = '#/runs';
+            const field = document.querySelector('[aria-label^=\"Flow or action\"]');
+            field.value = 'wait';
+            field.dispatchEvent(new Event('change', { bubbles: true }));
+        })()",
+    );
+    page.wait("location.hash === '#/runs?name=wait'");
+    page.wait("document.querySelectorAll('td.tick input').length === 7");
     page.is_sound();
 }
 
