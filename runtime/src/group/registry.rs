@@ -178,3 +178,7 @@ impl Registry {
 /// The group takes no more tasks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Closed;
+
+#[cfg(test)]
+#[path = "../../tests/unit/registry.rs"]
+mod tests;
