@@ -250,8 +250,10 @@ fn waker_of_an_executor_that_panics_loses_no_worker() -> Outcome {
     let task = group.spawn(0)?;
     task.submit(again)?;
     assert!(poll_with(&mut worker, &Waker::from(Arc::new(BadWaker))).is_pending());
-    assert!(poll(&mut worker).is_pending());
-    assert!(poll(&mut worker).is_pending());
+    // A poll on a slow machine ends by its time, and has one turn at least.
+    for _ in 0..TURNS {
+        assert!(poll(&mut worker).is_pending());
+    }
     assert_eq!(at_once(task.call(|turns, _| *turns)).expect("at once")?, TURNS);
     drop(worker);
     assert!(group.shutdown()?.is_clean());
