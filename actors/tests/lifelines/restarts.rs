@@ -27,6 +27,23 @@ fn a_restart_keeps_the_mailbox_and_messages_wait_out_the_pause() -> Outcome {
 }
 
 #[test]
+fn an_actor_without_a_factory_stops_at_its_first_panic() -> Outcome {
+    for seed in 0..SEEDS {
+        let scene = Scene::new(seed);
+        let node = scene.system.spawn(scene.node("r"))?;
+        node.tell(Panic)?;
+        node.tell(Note(1))?;
+        scene.sim.block_on(node.closed())?.expect("it stops, and does not fail");
+        assert_eq!(
+            scene.journal.take(),
+            ["start r", "closing r", "closed r"],
+            "Note is not handled"
+        );
+    }
+    Ok(())
+}
+
+#[test]
 fn a_stop_in_the_pause_does_not_wait_for_it() -> Outcome {
     let scene = Scene::new(2);
     let journal = scene.journal.clone();

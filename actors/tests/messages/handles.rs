@@ -1,5 +1,6 @@
 //! A dropped handle ends or leaves its timer, subscription, link or place, as the table «Handles» says.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::error::Error;
 use std::sync::{Arc, Mutex};
@@ -132,5 +133,14 @@ fn dropped_place_goes_back_to_the_mailbox() -> Outcome {
     address.tell(Note(2))?;
     sim.run_until_idle();
     assert_eq!(log.taken(), [1, 2]);
+    Ok(())
+}
+
+#[test]
+fn addresses_of_an_actor_are_one_key() -> Outcome {
+    let sim = Sim::fifo();
+    let ((one, _), (other, _)) = (log(&sim)?, log(&sim)?);
+    let addresses: HashSet<_> = [one.clone(), one, other].into_iter().collect();
+    assert_eq!(addresses.len(), 2);
     Ok(())
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use turnwheel_actors::registry::{LookupError, RegisterError, NAME_BYTES_MAX, NAME_WAITERS_MAX};
 use turnwheel_actors::{Actor, Address, Callee, Context, Handler, Pool, Recipient, System};
 use turnwheel_actors_testkit::Stage;
+use turnwheel_runtime::completion::block_on;
 use turnwheel_runtime::{Group, Pinning};
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -205,6 +206,27 @@ fn a_look_up_waits_for_a_name_up_to_its_limit() -> Outcome {
         probe.expect(|found| *found);
         let at_once = system.lookup_within::<Address<Echo>>("echo", Duration::ZERO);
         assert!(stage.wait(at_once)?? == echo);
+    }
+    Ok(())
+}
+
+#[test]
+fn look_up_in_a_group_that_has_ended_is_over_at_once() -> Outcome {
+    let group = Group::builder("names").workers(1).pinning(Pinning::None).build()?;
+    let system = System::new(&group);
+    let before = system.lookup_within::<Address<Echo>>("echo", 10 * PATIENCE);
+    group.shutdown()?;
+    let after = system.lookup_within::<Address<Echo>>("echo", 10 * PATIENCE);
+    let (tell, told) = std::sync::mpsc::channel();
+    // On a thread of its own: a look-up that never ends fails the test and does not hang it.
+    std::thread::spawn(move || {
+        for look_up in [before, after] {
+            let _ = tell.send(block_on(look_up).map(Result::err));
+        }
+    });
+    for _ in 0..2 {
+        let error = told.recv_timeout(PATIENCE)??;
+        assert!(matches!(error, Some(LookupError::TimedOut { .. })), "{error:?}");
     }
     Ok(())
 }

@@ -301,6 +301,8 @@ fn a_kept_message_of_a_subscriber_that_ends_or_leaves_is_counted_and_its_publish
                 assert_eq!((published.delivered, published.removed), (0, 1));
             }
             assert_eq!((topic.missed(), topic.subscribers()), (3, 0));
+            let pumps = stage.group().tasks().into_iter().filter(|task| task.class == "topic");
+            assert_eq!(pumps.count(), 0, "nothing waits for room, though there is none");
             assert_eq!(topic.publish(&Note(9)).delivered, 0);
             drop((topic, go, log));
             stage.assert_empty();
