@@ -52,10 +52,11 @@ impl Collector {
         }
     }
 
-    fn wait(&self, what: &str) -> Result<Instant, BenchError> {
+    /// Waits for the last report, for at most so many seconds.
+    fn wait(&self, what: &str, seconds: u64) -> Result<Instant, BenchError> {
         let mut finished = self.0.finished.lock().unwrap_or_else(PoisonError::into_inner);
         // In slices: the time in which the whole process stood still is one of them.
-        for _ in 0..RUN_TIME_MAX.as_secs() {
+        for _ in 0..seconds {
             let slice = Duration::from_secs(1);
             let waited = self.0.wake.wait_timeout_while(finished, slice, |at| at.is_none());
             finished = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -67,7 +68,7 @@ impl Collector {
         crate::load::give_up();
         Err(BenchError::Unfinished {
             what: what.to_owned(),
-            seconds: RUN_TIME_MAX.as_secs(),
+            seconds,
             left: self.0.left.load(Ordering::Relaxed),
         })
     }
@@ -86,16 +87,19 @@ impl Collector {
     }
 
     fn wait_gone(&self, what: &str) -> Result<(), BenchError> {
-        let begin = Instant::now();
+        const PAUSE: Duration = Duration::from_micros(200);
+        // Counted, as above: the time in which the process stood still is one pause.
+        let mut pauses = RUN_TIME_MAX.as_micros() / PAUSE.as_micros();
         while Arc::strong_count(&self.0) > 1 {
-            if begin.elapsed() > RUN_TIME_MAX {
+            if pauses == 0 {
                 return Err(BenchError::Unfinished {
                     what: format!("{what}: tear-down"),
                     seconds: RUN_TIME_MAX.as_secs(),
                     left: Arc::strong_count(&self.0) as u64 - 1,
                 });
             }
-            std::thread::sleep(Duration::from_micros(200));
+            pauses -= 1;
+            std::thread::sleep(PAUSE);
         }
         // Pairs with the releases of the clones that are gone.
         std::sync::atomic::fence(Ordering::Acquire);
@@ -133,7 +137,7 @@ impl Trial {
         collector: &Collector,
         wakes: impl FnOnce() -> Option<u64>,
     ) -> Result<Measured, BenchError> {
-        let finished = collector.wait(what)?;
+        let finished = collector.wait(what, RUN_TIME_MAX.as_secs())?;
         let allocations = alloc::allocations() - self.allocations;
         let wakes = wakes().zip(self.wakes).map(|(after, before)| after.saturating_sub(before));
         let messages = run.messages as f64;
@@ -217,4 +221,30 @@ pub(crate) fn skewed(keys: u32, count: usize) -> Vec<u32> {
         places[rank.min(places.len() - 1)]
     };
     (0..count).map(draw).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_without_a_report_is_an_error_that_no_late_message_hides() {
+        let collector = Collector::new(2);
+        collector.report(1);
+        let error = collector.wait("count on turnwheel", 0).expect_err("one has not reported");
+        let text = "count on turnwheel: not finished after 0 s, 1 of its actors have not reported";
+        assert_eq!(error.to_string(), text);
+        // Its actors are dropped now. Without the mark of the failed run this ends the process.
+        crate::load::refused(&"the task is closed");
+    }
+
+    #[test]
+    fn the_last_report_ends_the_wait_and_the_last_clone_the_tear_down() {
+        let collector = Collector::new(1);
+        let reporter = collector.clone();
+        let reports = std::thread::spawn(move || reporter.report(1));
+        assert!(collector.wait("one", RUN_TIME_MAX.as_secs()).is_ok());
+        reports.join().expect("no panic with it");
+        assert!(collector.wait_gone("one").is_ok());
+    }
 }
