@@ -24,6 +24,7 @@ use crate::run::{to_sinks, worker_result, FlowPlan};
 pub(crate) struct Bench {
     pub(crate) io: Arc<dyn Io>,
     world: OnceLock<WeakWorld>,
+    /// By hash. Never locked together with the index: the two have no order.
     pub(super) flows: Mutex<HashMap<String, Flow>>,
     /// In the order in which they were added.
     pub(super) index: Mutex<Vec<FlowEntry>>,
@@ -180,18 +181,33 @@ impl Bench {
 
     /// A definition by its name, of a version or of the latest one.
     pub(crate) fn find(&self, namespace: &str, name: &str, version: &str) -> Option<Flow> {
+        let hash = self.hash_of(namespace, name, version)?;
+        self.flows.lock().get(&hash).cloned()
+    }
+
+    fn hash_of(&self, namespace: &str, name: &str, version: &str) -> Option<String> {
         let index = self.index.lock();
-        let own = index.iter().filter(|it| it.namespace == namespace && it.name == name);
+        let mut own = index.iter().filter(|it| it.namespace == namespace && it.name == name);
         let found = match version {
             "latest" | "" => own.max_by_key(|it| order(&it.version)),
-            version => own.into_iter().find(|it| it.version == version),
-        }?;
-        self.flows.lock().get(&found.hash).cloned()
+            version => own.find(|it| it.version == version),
+        };
+        found.map(|it| it.hash.clone())
     }
 
     /// Flows that start on events.
     pub(crate) fn started_by_events(&self) -> Vec<Flow> {
+        let newest = self.newest();
         let flows = self.flows.lock();
+        let newest = newest.iter().filter_map(|hash| flows.get(hash));
+        newest
+            .filter(|flow| matches!(flow.definition().schedule, Some(Start::On(_))))
+            .cloned()
+            .collect()
+    }
+
+    /// The hashes of the newest versions.
+    fn newest(&self) -> Vec<String> {
         let index = self.index.lock();
         let mut newest: HashMap<(&str, &str), &FlowEntry> = HashMap::new();
         for entry in index.iter() {
@@ -200,11 +216,7 @@ impl Bench {
                 *known = entry;
             }
         }
-        let flows = newest.values().filter_map(|entry| flows.get(&entry.hash));
-        flows
-            .filter(|flow| matches!(flow.definition().schedule, Some(Start::On(_))))
-            .cloned()
-            .collect()
+        newest.values().map(|entry| entry.hash.clone()).collect()
     }
 
     /// The result of another flow, or of a worker.

@@ -10,7 +10,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use turnwheel_runtime::{
-    Completer, Completion, Context, Failure, Group, Mailbox, SpawnError, Task, Timer,
+    Completer, Completion, Context, Failure, Group, Mailbox, SpawnError, SubmitErrorKind, Task,
+    Timer,
 };
 
 use super::{PlanKey, Wake};
@@ -92,8 +93,15 @@ impl Wakes {
     /// Wakes a plan at a time, instead of the one said before.
     pub(crate) fn set(&self, plan: PlanId, at: Time) {
         let set = self.task.submit(move |calendar, cx| calendar.set(plan, at, cx));
-        if let Err(error) = set {
-            tracing::error!(%plan, kind = %error.kind, "a plan will not wake before the next start");
+        match set.map_err(|error| error.kind) {
+            Ok(()) => {}
+            // The world is ending: the time is in the plan's row.
+            Err(SubmitErrorKind::Closed) => {
+                tracing::debug!(%plan, "a plan wakes after the next start")
+            }
+            Err(kind) => {
+                tracing::error!(%plan, %kind, "a plan will not wake before the next start");
+            }
         }
     }
 

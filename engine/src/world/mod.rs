@@ -235,6 +235,19 @@ impl World {
             let problem = "the world is ending and takes nothing new".to_owned();
             return Triggering::refused(TriggerError::Refused(problem));
         }
+        self.begin_also_at_the_end(id, message)
+    }
+
+    /// As `begin`, also while the world ends: what a step under way has caused is written, and runs
+    /// after the next start.
+    fn begin_also_at_the_end<M: Send + 'static>(
+        &self,
+        id: PlanId,
+        message: impl FnOnce(Completer<Result<Begun, TriggerError>>) -> M,
+    ) -> Triggering
+    where
+        PlanActor: Handler<M>,
+    {
         self.shared.fresh.lock().insert(id);
         let begun = self.begin_known(id, message);
         if begun.is_refused() {

@@ -210,6 +210,7 @@ impl World {
         let begun = match options.id {
             // It may be in the store.
             Some(_) => self.begin_known(id, begin),
+            None if options.is_key_enough => self.begin_also_at_the_end(id, begin),
             None => self.begin(id, begin),
         };
         begun.following(heirs)

@@ -40,6 +40,7 @@ pub(in crate::http) struct LiveQuery {
     plans_only: Option<bool>,
     /// Also what flows emit: `emitted`; with `all` life-cycle events of flows, too. Each is an event
     /// called `cloudevent`, without an id, before the event that it belongs to.
+    #[param(inline)]
     cloudevents: Option<CloudEvents>,
     /// Everything after this place, from the store; then live. `0` is the begin of the store.
     after: Option<String>,

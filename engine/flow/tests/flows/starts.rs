@@ -1,13 +1,15 @@
 //! Flows that start by themselves: after their end, and with several events.
 
+use std::sync::{mpsc, Arc};
 use std::time::Duration;
 
 use serde_json::{json, Value};
 use turnwheel_engine::store::Filter;
 use turnwheel_engine::{Action, Payload, Schedule};
 use turnwheel_flow::{result, CloudEvent, FakeIo, Flow, FlowPlan};
+use turnwheel_runtime::completion::block_on;
 
-use crate::flow_common::{load, problems, Stage};
+use crate::flow_common::{add, load, problems, world, Stage};
 
 fn scheduled(stage: &Stage, flow: &Flow) {
     stage.sim.block_on(stage.flows.add(flow)).expect("it ends").expect("it is added");
@@ -197,4 +199,34 @@ fn the_cron_of_a_flow_can_have_a_zone() {
     let next = stage.sim.block_on(stage.world.schedules().next("flow:test/it", 1));
     let next = next.expect("it ends").expect("it is answered").expect("it is there");
     assert!(next[0].to_string().contains("T18:00:00"), "{}", next[0]);
+}
+
+#[test]
+fn flows_are_found_while_events_look_for_those_that_they_start() {
+    const TIMES: usize = 3_000;
+    let (world, flows) = world(FakeIo::new());
+    add(&flows, &load("do: [ { a: { set: { n: 1 } } } ]\n"));
+    let flows = Arc::new(flows);
+    let (done, all_done) = mpsc::channel();
+    for _ in 0..2 {
+        let (finder, publisher) = (Arc::clone(&flows), Arc::clone(&flows));
+        let (found, published) = (done.clone(), done.clone());
+        std::thread::spawn(move || {
+            for _ in 0..10 * TIMES {
+                finder.find("test", "it", "latest").expect("it is there");
+            }
+            let _nobody_waits = found.send(());
+        });
+        std::thread::spawn(move || {
+            for n in 0..TIMES {
+                let event = CloudEvent::new(n.to_string(), "/test", "nobody.listens");
+                block_on(publisher.publish(event)).expect("off the workers").expect("it is told");
+            }
+            let _nobody_waits = published.send(());
+        });
+    }
+    for _ in 0..4 {
+        all_done.recv_timeout(Duration::from_secs(120)).expect("no thread waits for another");
+    }
+    world.shutdown().expect("it ends in time");
 }
