@@ -1,14 +1,15 @@
 //! The optional part of a task: made at first use, so that a plain task stays small.
 
+use std::collections::VecDeque;
+
 use crate::completion::Completer;
 use crate::failure::Failure;
 use crate::group::Budget;
 use crate::group::TimerKey;
 use crate::subscription::{ReadyStack, Subscriptions};
 use crate::sync::{Mutex, UnsafeCell};
-use crate::task::lane::mail::Mail;
+use crate::task::lane::mail::{Mail, Queued};
 use crate::task::lane::room::Room;
-use crate::task::lane::urgent::Urgent;
 
 /// Name, subscriptions, waiters.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub(crate) struct Extra {
     /// Jobs under a policy other than «reject».
     pub(crate) mail: Option<Mutex<Mail>>,
     /// Jobs that overtake the submitted lane. Any thread.
-    pub(crate) urgent: Mutex<Urgent>,
+    pub(crate) urgent: Mutex<VecDeque<Queued>>,
     /// Subscriptions that became ready. Any thread.
     pub(crate) ready: ReadyStack,
     /// Subscriptions. The runner only.
@@ -57,7 +58,7 @@ impl Default for Extra {
             labels: Vec::new(),
             budget: None,
             mail: None,
-            urgent: Mutex::new(Urgent::default()),
+            urgent: Mutex::new(VecDeque::new()),
             ready: ReadyStack::default(),
             subscriptions: UnsafeCell::new(Subscriptions::default()),
             room: Mutex::new(Room::default()),

@@ -1,10 +1,8 @@
 //! The urgent lane: rare jobs that overtake submitted ones. A queue behind a lock is enough.
 //!
 //! A push is followed by the signal `URGENT`, which the runner checks between two submitted jobs.
-//! Closing sets the closed bit of the state word first and that of the lane after it. A push checks
-//! both under the lock, so no job enters the lane after it was last found empty.
-
-use std::collections::VecDeque;
+//! A push checks the closed bit of the state word under the lock, and the runner looks for urgent
+//! jobs under the lock after that bit was set. So no job enters a lane that was last found empty.
 
 use super::inbox::bits;
 use super::mail::Queued;
@@ -15,14 +13,6 @@ use crate::task::cell::layout::Header;
 use crate::task::handle::task::Task;
 use crate::task::turn::run::Turn;
 use crate::task::Context;
-
-/// The queue.
-#[derive(Debug, Default)]
-pub(crate) struct Urgent {
-    pub(crate) jobs: VecDeque<Queued>,
-    /// Refuses everything from now on.
-    pub(crate) is_closed: bool,
-}
 
 impl<S: Send + 'static> Task<S> {
     /// As [`Task::submit`], but ahead of all submitted jobs: the job runs after the current job and
@@ -69,31 +59,29 @@ fn submit<J: Job>(header: &Header, job: J) -> Result<(), (SubmitErrorKind, J)> {
         return Err((SubmitErrorKind::GroupMemory, job));
     }
     let mut urgent = header.extra_or_make().urgent.lock();
-    if urgent.is_closed || header.inbox.is_closed() {
+    if header.inbox.is_closed() {
         return Err((SubmitErrorKind::Closed, job));
     }
-    if urgent.jobs.len() >= URGENT_JOBS_MAX {
+    if urgent.len() >= URGENT_JOBS_MAX {
         return Err((SubmitErrorKind::Full, job));
     }
     crate::group::count_queued(header, charge::<J>());
-    urgent.jobs.push_back(Queued(node::make(header, job)));
+    urgent.push_back(Queued(node::make(header, job)));
     drop(urgent);
     header.signal(bits::URGENT);
     Ok(())
 }
 
-/// Refuses urgent jobs from now on; the closed bit of the state word is set already.
+/// Closes a lane that is not there yet; the closed bit of the state word is set already.
 pub(in crate::task) fn close(header: &Header) {
-    // RMW: either we see the lane, or the thread that makes it sees the closed bit.
-    if let Some(extra) = header.extra_settled() {
-        extra.urgent.lock().is_closed = true;
-    }
+    // RMW: either the look at the lane that follows sees it, or its maker sees the closed bit.
+    let _ = header.extra_settled();
 }
 
 /// Whether an urgent job waits; the runner then knows of it, also if its signal is still under way.
 pub(in crate::task) fn is_waiting_owner(turn: &Turn) -> bool {
     let extra = turn.header().extra();
-    let is_waiting = extra.is_some_and(|extra| !extra.urgent.lock().jobs.is_empty());
+    let is_waiting = extra.is_some_and(|extra| !extra.urgent.lock().is_empty());
     turn.owner().has_urgent.set(turn.owner().has_urgent.get() || is_waiting);
     is_waiting
 }
@@ -107,7 +95,7 @@ pub(in crate::task) fn discard(turn: &mut Turn) {
 }
 
 fn pop(header: &Header) -> Option<Queued> {
-    header.extra()?.urgent.lock().jobs.pop_front()
+    header.extra()?.urgent.lock().pop_front()
 }
 
 impl Turn {
