@@ -143,8 +143,9 @@ fn advice(code: &SqlState) -> Option<&'static str> {
             "make it first, for example with «createdb», or name another one in the URL"
         }
         code if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
-            "this server takes no writes: name the primary in the URL, or all servers with \
-             target_session_attrs=read-write"
+            "this server or this user takes no writes: name the primary in the URL, or all servers \
+             with target_session_attrs=read-write; on a primary, turn \
+             default_transaction_read_only off for the user and the database"
         }
         code if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
             "the user needs CREATE on the database, or a schema of its own: GRANT CREATE ON \

@@ -11,6 +11,7 @@ mod followers;
 mod locks;
 mod meter;
 mod node;
+mod settle;
 mod states;
 mod unsure;
 mod waits;
@@ -44,8 +45,8 @@ use crate::error::{not_taken, BuildError, StoreError};
 use crate::id::PlanId;
 use crate::limits::APPENDS_MAX;
 use crate::store::{
-    Append, Change, Members, PlanRow, Removal, ScheduleWrite, Seq, Store, StoreReader, Swap,
-    Verdict,
+    slot_of, Append, Change, Members, PlanRow, Removal, ScheduleWrite, Seq, Slots, Store,
+    StoreReader, Swap, Verdict,
 };
 use crate::watch::{Buffer, Listeners};
 
@@ -150,6 +151,7 @@ impl Journal {
             last: writer.last(),
             found: behind.into_iter().map(|(plan, _)| plan).collect(),
             refreshed: HashSet::new(),
+            left: settle::Left::default(),
             store: writer,
             waiting: VecDeque::new(),
             changing: VecDeque::new(),
@@ -175,6 +177,10 @@ impl Journal {
             .mailbox(Mailbox::bounded(APPENDS_MAX))
             .spawn()
             .map_err(|error| threads(&error))?;
+        if lease.is_some() {
+            let settles = writer.submit(|writer: &mut Writer, cx| writer.settle_later(cx));
+            settles.map_err(|error| threads(&error.kind))?;
+        }
         Ok(Self { writer, reader, heads, locks, followers, directory, members, lease })
     }
 
@@ -312,6 +318,15 @@ impl Journal {
     /// The plans whose rows are behind.
     pub(crate) fn behind(&self) -> Vec<PlanId> {
         let mut plans: Vec<PlanId> = self.heads.0.lock().keys().copied().collect();
+        plans.sort_unstable();
+        plans
+    }
+
+    /// The plans of these slots whose rows are behind, with their newest entries, by id.
+    pub(crate) fn behind_in(&self, slots: &Slots) -> Vec<(PlanId, Option<Seq>)> {
+        let heads = self.heads.0.lock();
+        let in_them = heads.iter().filter(|(plan, _)| slots.has(slot_of(**plan)));
+        let mut plans: Vec<_> = in_them.map(|(plan, head)| (*plan, Some(*head))).collect();
         plans.sort_unstable();
         plans
     }

@@ -24,7 +24,6 @@ use super::{row, OrderKind, PlanKey};
 use crate::action::CancelFlag;
 use crate::error::{PlanError, StoreError};
 use crate::id::{PlanId, StepId};
-use crate::journal::{decode, decode_plan};
 use crate::limits::PLAN_IDLE;
 use crate::plan::{Plan, PlanState, Record};
 use crate::store::{slot_of, PlanRow, Seq, Verdict};
@@ -181,32 +180,6 @@ impl PlanActor {
             None => PlanError::Unknown(self.id),
             Some(error) => PlanError::Store(error.clone()),
         }
-    }
-
-    /// Reads a plan with its newest entry and what came after its snapshot, if there is one; and
-    /// whether its row says that it cannot be read.
-    pub(crate) async fn read(
-        world: &Shared,
-        id: PlanId,
-    ) -> Result<Option<(Plan, (Seq, Growth, bool))>, StoreError> {
-        let journal = world.journal();
-        let head = journal.head(id);
-        let loaded = journal.read(move |reader| reader.load(id, head)).await;
-        let loaded = loaded.map_err(|failure| StoreError::unanswered(&failure))??;
-        let Some(loaded) = loaded else { return Ok(None) };
-        let mut plan = match &loaded.snapshot {
-            Some(bytes) => Some(decode_plan(id, bytes)?),
-            None => None,
-        };
-        let corrupt = |error: &dyn fmt::Display| StoreError::Corrupt(error.to_string());
-        for (place, entry) in &loaded.entries {
-            let after = Plan::after_entry(plan, id, *place, decode(id, entry)?);
-            plan = Some(after.map_err(|error| corrupt(&error))?);
-        }
-        // Events left behind in stored entries were reported when these were written.
-        plan.iter_mut().for_each(|plan| drop(plan.take_left_behind()));
-        let of = (loaded.head, Growth::of(&loaded), loaded.is_quarantined);
-        Ok(plan.map(|plan| (plan, of)))
     }
 
     /// Reads the plan, if there is one.

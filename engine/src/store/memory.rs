@@ -170,6 +170,13 @@ impl StoreWriter for Writer {
         Ok(verdicts)
     }
 
+    fn settled(&mut self) -> Result<(), StoreError> {
+        let mut data = self.data()?;
+        let (epoch, last) = (self.epoch, data.last);
+        data.projected.insert(epoch, last);
+        Ok(())
+    }
+
     fn written_after(&mut self, place: Seq) -> Result<Vec<(Seq, PlanId, Seq)>, StoreError> {
         let data = self.data.lock();
         let written = data.journal.range(place.saturating_add(1)..);
