@@ -71,7 +71,10 @@ pub(crate) fn trouble(error: &Error) -> Trouble {
             return Trouble::InUse { holder: text(problem.detail()), until: text(problem.hint()) };
         }
         DAMAGED => {
-            return Trouble::Refused(StoreError::Corrupt(problem.message().to_owned()));
+            return Trouble::Refused(StoreError::Corrupt(format!(
+                "{}: nothing was written; put them back from a backup of the schema",
+                problem.message()
+            )));
         }
         _ => {}
     }

@@ -53,8 +53,9 @@ impl Pooler {
         fs::set_permissions(at, fs::Permissions::from_mode(0o755)).expect("it is ours");
         let file = at.join("pgbouncer.ini");
         fs::write(&file, settings).expect("there is room");
-        let child = Command::new(program).arg(file).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = child.spawn().expect("it begins");
+        let mut command = Command::new(program);
+        command.arg(file).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().expect("it begins");
         let pooler = Self { child, folder };
         let begun = Instant::now();
         while std::os::unix::net::UnixStream::connect(at_socket(pooler.folder.path())).is_err() {

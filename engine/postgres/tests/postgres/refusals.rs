@@ -245,3 +245,22 @@ fn row_that_was_damaged_by_hand_is_told_and_harms_no_other_plan() {
     check(&next.finished().wait().expect("it ends"), 2);
     second.shutdown().expect("it ends");
 }
+
+#[test]
+fn rows_of_slots_that_were_deleted_by_hand_are_told_and_plans_go_on_when_they_are_back() {
+    let url = url();
+    let schema = url.rsplit('=').next().expect("it is the last setting").to_owned();
+    let runs = Runs::default();
+    let world = world(store_of(&url), &runs);
+    sql(
+        &url,
+        &format!("CREATE TABLE {schema}.kept AS TABLE {schema}.slots; DELETE FROM {schema}.slots"),
+    );
+    let refused = world.trigger::<Chain>(0).wait().expect_err("no slot has an owner").to_string();
+    says(&refused, &["damaged", "rows of slots are missing", "backup of the schema"]);
+    sql(&url, &format!("INSERT INTO {schema}.slots TABLE {schema}.kept"));
+    let after = world.trigger::<Chain>(1).wait().expect("it is whole again");
+    check(&after.finished().wait().expect("it ends"), 1);
+    world.shutdown().expect("it ends");
+    runs.check(10);
+}
