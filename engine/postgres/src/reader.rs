@@ -21,8 +21,8 @@ use crate::{list, reminders, schema, worlds};
 /// Entries with their places.
 type Entries = Vec<(Seq, Vec<u8>)>;
 
-/// The heads and the snapshots of plans, each with its entries after that: one statement, so that no
-/// removal comes in between. The lateral query keeps to the index over plans.
+/// The heads and the snapshots of plans, each with its entries after that: one statement, so that
+/// no removal comes in between. The lateral query keeps to the index over plans.
 const LOAD: &str = "WITH asked AS MATERIALIZED (
         SELECT u.ord, u.plan, coalesce(u.head, p.head) AS last, coalesce(k.seq, 0) AS first,
             k.bytes, p.waits = 'unreadable' AS is_bad

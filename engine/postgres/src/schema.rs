@@ -20,8 +20,8 @@ const MIGRATIONS: [&[&str]; VERSION as usize] =
 /// The beginning of the name of the row that says which cluster has the schema.
 const CLUSTER: &str = "cluster ";
 
-/// The format that is there; 0 if there are no tables. A newer one than ours is refused, and a schema
-/// of another cluster.
+/// The format that is there; 0 if there are no tables. A newer one than ours is refused, and a
+/// schema of another cluster.
 pub(crate) fn found(session: &mut Session) -> Result<u32, Trouble> {
     let schema = session.shared.settings.schema.clone();
     // A query of the catalog: to_regclass answers from a cache, which a wait for the lock does not

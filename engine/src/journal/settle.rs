@@ -1,8 +1,9 @@
-//! Rows that other processes have left behind, and marks that let the next owner of a slot find them.
+//! Rows that other processes have left behind, and marks by which the next owner of a slot finds
+//! them.
 //!
-//! Each writer has a mark: all its entries up to there are in rows. The new owner of a slot reads the
-//! entries after the lowest mark. So a mark may not rise over an entry whose row is left to another
-//! process, and the marks of writers without work rise too, or it reads more and more.
+//! Each writer has a mark: all its entries up to there are in rows. The new owner of a slot reads
+//! the entries after the lowest mark. So a mark may not rise over an entry whose row is left to
+//! another process, and the marks of writers without work rise too, or it reads more and more.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
@@ -34,8 +35,8 @@ impl Left {
 }
 
 impl Journal {
-    /// Brings rows up to date that were behind when this process got their slots, and tells which of
-    /// them it takes: not those of plans that have a newer entry by now.
+    /// Brings rows up to date that were behind when this process got their slots, and tells which
+    /// of them it takes: not those of plans that have a newer entry by now.
     pub(crate) fn renew(&self, rows: Vec<PlanRow>, taken: impl Fn(&PlanRow) + Send + 'static) {
         let renewed = self.writer.submit(move |writer: &mut Writer, cx| {
             for row in rows {

@@ -38,8 +38,8 @@ impl World {
         Ok(())
     }
 
-    /// Makes rows anew that are behind: they do not say which plans are due. Due ones are woken, busy
-    /// ones after all pages, and the others stay in the store.
+    /// Makes rows anew that are behind: they do not say which plans are due. Due ones are woken,
+    /// busy ones after all pages, and the others stay in the store.
     async fn renew_rows(&self, gained: &Slots) -> Result<(), StoreError> {
         let (shared, mut busy) = (self.shared(), Vec::new());
         let journal = shared.journal();
