@@ -387,6 +387,11 @@ pub enum Record {
     },
     /// The clock was set, and times that were counted from it move.
     Retimed(Box<Retimed>),
+    /// An order of another node was carried out: a second one with the same id is dropped.
+    Ordered {
+        /// Its id.
+        id: String,
+    },
 }
 
 /// The begin of a plan.

@@ -247,6 +247,7 @@ impl Handler<Order> for PlanActor {
             return self.hear_later(order);
         }
         let Order { kind, by, reply } = order;
+        let (id, kind) = kind.parts();
         if self.ends_damaged(&kind) {
             return self.end_damaged(by, reply, cx);
         }
@@ -258,7 +259,7 @@ impl Handler<Order> for PlanActor {
             return self.settle(cx);
         }
         let cancels = matches!(kind, OrderKind::Cancel { .. } | OrderKind::Halt);
-        self.order(reply, cx, |decisions| decisions.order(kind, &by));
+        self.order(reply, cx, |decisions| decisions.order_once(id, kind, &by));
         if cancels {
             self.running.values().for_each(|(_, cancelled)| cancelled.set());
         }

@@ -14,7 +14,7 @@ use crate::error::{PlanError, TriggerError};
 use crate::id::PlanId;
 use crate::limits::REQUEST_LIMIT;
 use crate::plan::{Created, Plan, Record};
-use crate::run::{Begun, PlanActor};
+use crate::run::{Begun, OrderKind, PlanActor};
 use crate::store::{WorldKind, SCHEDULES_SLOT};
 
 /// A request that must not be done twice.
@@ -109,14 +109,21 @@ impl Shared {
         reply: Completer<Result<(), PlanError>>,
     ) {
         let (hub, from) = (Arc::clone(self.hub()), self.epoch());
-        if let RequestKind::Event { id: id @ None, .. } = &mut request {
-            // Its node may die before it answers: the next owner must know whether it was taken.
-            *id = hub.node.as_ref().map(|_| self.ids().next(self.now()).to_string());
+        // Its node may die before it answers: the next owner must know whether it was taken.
+        let own_id = hub.node.as_ref().map(|_| self.ids().next(self.now()).to_string());
+        match (&mut request, own_id) {
+            (RequestKind::Event { id: id @ None, .. }, own_id) => *id = own_id,
+            (RequestKind::Order { kind, .. }, Some(id)) => {
+                *kind = OrderKind::Once { id, order: Box::new(kind.clone()) };
+            }
+            _ => {}
         }
-        // An event with an id is taken once; other requests must not be repeated.
+        // An event or an order with an id is taken once; other requests must not be repeated.
         let is_repeatable = matches!(
             &request,
-            RequestKind::Event { id: Some(_), .. } | RequestKind::Heartbeat { .. }
+            RequestKind::Event { id: Some(_), .. }
+                | RequestKind::Order { kind: OrderKind::Once { .. }, .. }
+                | RequestKind::Heartbeat { .. }
         );
         let patience = if is_repeatable { REPEATED } else { ONCE };
         self.hub().spawn(async move {
