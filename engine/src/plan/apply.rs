@@ -261,7 +261,7 @@ impl Plan {
             }
             Record::ChunksDropped { .. } => self.chunks = 0,
             Record::Retimed(retimed) => self.retimed(retimed),
-            Record::Ordered { id } => {
+            Record::Ordered(id) => {
                 self.ordered.add(id);
                 self.ordered.shrink();
             }

@@ -70,9 +70,7 @@ impl Decisions<'_> {
             return Ok(());
         }
         self.order(kind, by)?;
-        if let Some(id) = id {
-            self.record(Record::Ordered { id });
-        }
+        id.into_iter().for_each(|id| self.record(Record::Ordered(id)));
         Ok(())
     }
 
