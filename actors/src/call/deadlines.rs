@@ -25,9 +25,9 @@ use turnwheel_runtime::{Completion, Failure, Group};
 
 use crate::call::Call;
 
-/// Lists of a system besides those of its workers: threads share a list only if there are more of
-/// them. A power of two.
-const SHARDS: usize = 8;
+/// Lists of a system besides those of its workers, and handles of a directory: threads share one
+/// only if there are more of them. A power of two.
+pub(crate) const SHARDS: usize = 8;
 
 /// In place of the time when a call was forwarded: its deadline is not kept any more.
 pub(super) const ABANDONED: u64 = u64::MAX;
@@ -143,7 +143,7 @@ impl Deadlines {
 
     /// The list of this thread, which is no worker.
     fn shard(&self) -> &Mutex<List> {
-        &self.shards[shard_of_thread()].0
+        &self.shards[thread_shard()].0
     }
 
     /// Removes settled calls from the list of this thread.
@@ -282,8 +282,8 @@ impl List {
     }
 }
 
-/// The number of the list of this thread.
-fn shard_of_thread() -> usize {
+/// The number of this thread, below `SHARDS`.
+pub(crate) fn thread_shard() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static MINE: Cell<usize> = const { Cell::new(usize::MAX) };

@@ -12,7 +12,7 @@ pub(crate) use abandoned::{is_abandoned, Watchers};
 pub use ask::Ask;
 pub(crate) use ask::Other;
 pub(crate) use chain::{Asker, CallChain, Name};
-pub(crate) use deadlines::{deadline_after, nanos, Deadlines};
+pub(crate) use deadlines::{deadline_after, nanos, thread_shard, Deadlines, SHARDS};
 pub(crate) use load::Load;
 pub use reply::ReplyTo;
 pub(crate) use reply::{Answer, Call, Caller};

@@ -51,11 +51,11 @@ mod store;
 
 pub use bounds::NoRoom;
 pub(crate) use bounds::{Idle, Memory, Share, Sheds, Waiter};
-use directory::Directories;
 pub(crate) use directory::{
     age_ns, begun_at, name_of, not_owner, Active, Counters, Directory, Entry, Failures, Inactive,
     LastUse, Leaving, Listed, Locked, Queue, Refusal, Table,
 };
+use directory::{Directories, Handle};
 pub use directory::{EntityLook, EntityState, EntityStats, EntityType, LookError};
 pub use key::{EntityKey, KeyTooLong, KEY_BYTES_MAX};
 pub(crate) use life::{Activation, Collector, EntityHooks, Fencing, Suspects, HELD_NS};
@@ -288,7 +288,7 @@ impl Entities {
         }
     }
 
-    pub(crate) fn directory<E: Entity>(&self) -> Arc<Directory<E>> {
+    pub(crate) fn directory<E: Entity>(&self) -> Arc<Handle<E>> {
         self.shared.directories.get(|| Directory::<E>::make(&self.shared))
     }
 }

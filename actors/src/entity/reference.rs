@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use turnwheel_runtime::SubmitErrorKind;
 
-use super::{name_of, not_owner, Directory, Entity, EntityKey, Refusal};
+use super::{name_of, not_owner, Directory, Entity, EntityKey, Handle, Refusal};
 use crate::actor::{Envelope, MessageFor};
 use crate::call::Ask;
 use crate::error::{AskError, NotOwner, TellError};
@@ -18,7 +18,7 @@ use crate::system::{DeadLetterReason, System};
 ///
 /// Messages from one sender are handled in the order sent, also across a passivation.
 pub struct EntityRef<E: Entity> {
-    directory: Arc<Directory<E>>,
+    directory: Arc<Handle<E>>,
     key: E::Key,
 }
 
@@ -28,7 +28,7 @@ debug_fields!(impl<E: Entity> EntityRef<E>, self =>
     entity: std::any::type_name::<E>(), key: self.key.text());
 
 impl<E: Entity> EntityRef<E> {
-    pub(crate) fn new(directory: Arc<Directory<E>>, key: E::Key) -> Self {
+    pub(crate) fn new(directory: Arc<Handle<E>>, key: E::Key) -> Self {
         Self { directory, key }
     }
 

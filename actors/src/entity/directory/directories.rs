@@ -1,12 +1,15 @@
 //! The directories of all types, found without a lock: a look-up comes before every message by key.
 
 use std::any::{Any, TypeId};
+use std::array;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
+use crate::call::{thread_shard, SHARDS};
 use crate::entity::{Directory, Entity};
 
 /// Places that are found without a lock; a power of two.
@@ -17,13 +20,28 @@ const PROBES: usize = 8;
 
 const _: () = assert!(SLOTS.is_power_of_two() && PROBES <= SLOTS);
 
-type AnyDirectory = Arc<dyn Any + Send + Sync>;
+/// Handle of a directory for some threads, alone on its cache line with its count: each look-up by
+/// key counts a reference, and threads that share a count wait for each other.
+#[repr(align(64))]
+pub(crate) struct Handle<E: Entity>(Arc<Directory<E>>);
+
+impl<E: Entity> Deref for Handle<E> {
+    type Target = Directory<E>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Directory<E> {
+        &self.0
+    }
+}
+
+/// The handles of one directory.
+type Handles = Box<[Arc<dyn Any + Send + Sync>; SHARDS]>;
 
 /// One directory for each type. A slot is filled once and never emptied; a type has the first free
 /// one of its slots. The few that find none are behind the lock, under which all are made.
 pub(crate) struct Directories {
-    slots: [OnceLock<(TypeId, AnyDirectory)>; SLOTS],
-    others: Mutex<HashMap<TypeId, AnyDirectory>>,
+    slots: [OnceLock<(TypeId, Handles)>; SLOTS],
+    others: Mutex<HashMap<TypeId, Handles>>,
 }
 
 default_value! {
@@ -51,19 +69,17 @@ impl Hasher for IdentityHasher {
 }
 
 impl Directories {
-    /// The directory of a type; made if there is none.
+    /// This thread's handle of the directory of a type, which is made if there is none.
     #[inline]
     pub(crate) fn get<E: Entity>(
         &self,
         make: impl FnOnce() -> Arc<Directory<E>>,
-    ) -> Arc<Directory<E>> {
+    ) -> Arc<Handle<E>> {
         let id = TypeId::of::<E>();
-        let found = match self.find(id) {
-            Some(found) => Arc::clone(found),
-            None => self.insert(id, make),
-        };
+        let own = |handles: &Handles| Arc::clone(&handles[thread_shard()]);
+        let found = self.find(id).map_or_else(|| self.insert(id, make, own), own);
         match found.downcast() {
-            Ok(directory) => directory,
+            Ok(handle) => handle,
             Err(_) => unreachable!("directories are found by the type of their entities"),
         }
     }
@@ -73,7 +89,7 @@ impl Directories {
         self.slots.iter().filter(|slot| slot.get().is_some()).count() + self.others.lock().len()
     }
 
-    fn slots_of(&self, id: TypeId) -> impl Iterator<Item = &OnceLock<(TypeId, AnyDirectory)>> {
+    fn slots_of(&self, id: TypeId) -> impl Iterator<Item = &OnceLock<(TypeId, Handles)>> {
         let mut hasher = IdentityHasher::default();
         id.hash(&mut hasher);
         let begin = hasher.finish() as usize;
@@ -81,7 +97,7 @@ impl Directories {
     }
 
     #[inline]
-    fn find(&self, id: TypeId) -> Option<&AnyDirectory> {
+    fn find(&self, id: TypeId) -> Option<&Handles> {
         for slot in self.slots_of(id) {
             match slot.get() {
                 Some((known, found)) if *known == id => return Some(found),
@@ -93,17 +109,20 @@ impl Directories {
     }
 
     #[cold]
-    fn insert<E: Entity>(
+    fn insert<E: Entity, H>(
         &self,
         id: TypeId,
         make: impl FnOnce() -> Arc<Directory<E>>,
-    ) -> AnyDirectory {
+        own: impl Fn(&Handles) -> H,
+    ) -> H {
         let mut others = self.others.lock();
         if let Some(found) = self.find(id).or_else(|| others.get(&id)) {
-            return Arc::clone(found);
+            return own(found);
         }
-        let made: AnyDirectory = make();
-        let mut filling = Some((id, Arc::clone(&made)));
+        let made = make();
+        let handles: Handles = Box::new(array::from_fn(|_| Arc::new(Handle(made.clone())) as _));
+        let handle = own(&handles);
+        let mut filling = Some((id, handles));
         for slot in self.slots_of(id) {
             // Only this thread fills slots: it holds the lock.
             match filling.take().map(|filling| slot.set(filling)) {
@@ -111,9 +130,7 @@ impl Directories {
                 Some(Ok(())) | None => break,
             }
         }
-        if let Some((id, found)) = filling {
-            others.insert(id, found);
-        }
-        made
+        others.extend(filling);
+        handle
     }
 }

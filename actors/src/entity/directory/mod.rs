@@ -8,7 +8,7 @@ mod stats;
 mod table;
 mod typed;
 
-pub(crate) use directories::Directories;
+pub(crate) use directories::{Directories, Handle};
 pub(crate) use last_use::{age_ns, begun_at, LastUse};
 pub(crate) use overview::Listed;
 pub use overview::{EntityLook, EntityState, EntityType, LookError};

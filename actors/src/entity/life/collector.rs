@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -275,7 +275,7 @@ impl<E: Entity> Directory<E> {
         keys
     }
 
-    fn collect(self: &Arc<Self>, collect: Collect) -> usize {
+    fn collect(&self, collect: Collect) -> usize {
         let now_ns = self.system.group().now_ns();
         let mut asked = 0;
         for shard in 0..Self::shards() {
