@@ -1,8 +1,10 @@
 //! A dropped handle ends or leaves its timer, subscription, link or place, as the table «Handles» says.
 
+use std::collections::hash_map::RandomState;
 use std::collections::HashSet;
 use std::convert::Infallible;
 use std::error::Error;
+use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -140,6 +142,8 @@ fn dropped_place_goes_back_to_the_mailbox() -> Outcome {
 fn addresses_of_an_actor_are_one_key() -> Outcome {
     let sim = Sim::fifo();
     let ((one, _), (other, _)) = (log(&sim)?, log(&sim)?);
+    let hasher = RandomState::new();
+    assert_eq!(hasher.hash_one(&one), hasher.hash_one(one.clone()));
     let addresses: HashSet<_> = [one.clone(), one, other].into_iter().collect();
     assert_eq!(addresses.len(), 2);
     Ok(())
