@@ -5,6 +5,10 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// What helps when a future needs tokio's sockets or timers, and finds none.
+const TOKIO_HINT: &str = "give the group one by `Group::builder(..).tokio(handle)`, which \
+                          turnwheel-runtime has with its feature `tokio`";
+
 /// Why a job, a task or a completion ended without a value. Cheap to clone.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -110,7 +114,11 @@ impl Failure {
             .downcast_ref::<&str>()
             .copied()
             .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        Self::Panicked(text.unwrap_or("a payload that is no text").into())
+        let text = text.unwrap_or("a payload that is no text");
+        if text.starts_with("there is no reactor running") {
+            return Self::Panicked(format!("{text}; {TOKIO_HINT}").into());
+        }
+        Self::Panicked(text.into())
     }
 
     /// Whether it says that a task takes no more work.

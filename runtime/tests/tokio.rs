@@ -114,6 +114,19 @@ fn a_task_awaits_tokio_time() -> Outcome {
     Ok(())
 }
 
+#[test]
+fn a_future_that_finds_no_tokio_says_how_to_give_the_group_one() -> Outcome {
+    let group = Group::builder("t").workers(1).pinning(Pinning::None).build()?;
+    let task = group.spawn(())?;
+    // The job panics as its future would, with tokio's own words.
+    let slept = task.call(|(), _| drop(tokio::time::sleep(Duration::from_millis(1))));
+    let failure = slept.wait_timeout(PATIENCE).expect_err("there is no tokio on a worker");
+    let text = failure.to_string();
+    assert!(text.contains("Group::builder(..).tokio(handle)"), "{text}");
+    group.shutdown()?;
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_with_the_hosts_own_tokio_handle_shuts_down_inside_it() -> Outcome {
     let group = group(tokio::runtime::Handle::current())?;
