@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use turnwheel_engine::Time;
@@ -62,10 +63,15 @@ impl fmt::Display for AttributeType {
 /// A declared type, and the journey that declares it.
 type Declared = (AttributeType, String);
 
+/// The attribute that quiet hours look at.
+pub(crate) const TIMEZONE: &str = "timezone";
+
 /// The declared types of all platforms.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attributes {
     platforms: HashMap<String, BTreeMap<String, Declared>>,
+    /// A journey with quiet hours, by platform.
+    quiet: HashMap<String, String>,
 }
 
 impl Attributes {
@@ -74,6 +80,9 @@ impl Attributes {
         for (name, kind) in &settings.attributes {
             let of = self.platforms.entry(settings.platform.clone()).or_default();
             of.entry(name.clone()).or_insert_with(|| (*kind, journey.to_owned()));
+        }
+        if settings.quiet.is_some() {
+            self.quiet.insert(settings.platform.clone(), journey.to_owned());
         }
     }
 
@@ -91,23 +100,33 @@ impl Attributes {
         }
     }
 
-    /// Refuses values of other types than the declared ones. Attributes that no journey declares
-    /// may be anything.
+    /// Refuses values of other types than the declared ones, and unknown time zones if a journey has
+    /// quiet hours. Attributes that no journey declares may be anything.
     pub(crate) fn check(
         &self,
         platform: &str,
         values: &Map<String, Value>,
     ) -> Result<(), JourneyError> {
-        let Some(of) = self.platforms.get(platform) else { return Ok(()) };
+        let shown = |value: &Value| value.to_string().chars().take(SHOWN_CHARS).collect::<String>();
+        let of = self.platforms.get(platform);
         let wrong = values.iter().filter_map(|(name, value)| {
-            let (kind, journey) = of.get(name)?;
+            let (kind, journey) = of?.get(name)?;
             let is_wrong = !value.is_null() && !kind.has(value);
             is_wrong.then(|| {
-                let shown: String = value.to_string().chars().take(SHOWN_CHARS).collect();
+                let shown = shown(value);
                 format!("«{name}» is {kind}, and not {shown} (declared by journey «{journey}»)")
             })
         });
-        let wrong: Vec<String> = wrong.collect();
+        let mut wrong: Vec<String> = wrong.collect();
+        if let Some((value, journey)) = values.get(TIMEZONE).zip(self.quiet.get(platform)) {
+            if !value.as_str().is_some_and(|name| TimeZone::get(name).is_ok()) && !value.is_null() {
+                let shown = shown(value);
+                wrong.push(format!(
+                    "«{TIMEZONE}» is a time zone such as Europe/Berlin, and not {shown} (journey \
+                     «{journey}» has quiet hours)"
+                ));
+            }
+        }
         if wrong.is_empty() {
             return Ok(());
         }

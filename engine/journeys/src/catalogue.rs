@@ -29,6 +29,9 @@ pub(crate) struct Version {
     pub(crate) at: u64,
     pub(crate) by: String,
     pub(crate) text: String,
+    /// When it was removed, in microseconds: no pass of it goes on.
+    #[serde(default)]
+    pub(crate) removed: Option<u64>,
 }
 
 /// A journey in memory.
@@ -69,6 +72,18 @@ impl Kept {
         Self { number, versions: Vec::new(), is_removed: false }
     }
 
+    /// Removes all of its versions.
+    pub(crate) fn remove(&mut self, at: u64) {
+        self.is_removed = true;
+        self.versions.iter_mut().for_each(|version| version.removed = version.removed.or(Some(at)));
+    }
+
+    /// When a version was removed. A record of an older program has no such time.
+    fn removed(&self, version: u32) -> Option<u64> {
+        let found = self.versions.iter().rev().find(|found| found.version == version)?;
+        found.removed.or(self.is_removed.then_some(found.at))
+    }
+
     /// Adds a version, unless the newest one is the same. Returns whether it was added.
     pub(crate) fn add(&mut self, text: &str, at: u64, by: &str) -> bool {
         let newest = self.versions.last();
@@ -76,8 +91,11 @@ impl Kept {
             return false;
         }
         let version = newest.map_or(1, |newest| newest.version + 1);
+        if self.is_removed {
+            self.remove(at);
+        }
         let (text, by) = (text.to_owned(), by.to_owned());
-        self.versions.push(Version { version, at, by, text });
+        self.versions.push(Version { version, at, by, text, removed: None });
         self.is_removed = false;
         true
     }
@@ -180,7 +198,8 @@ impl Catalogue {
                 self.attributes.add(name, &current.settings);
             }
             // Users may be under way on each version.
-            for chart in known.charts.values().filter(|_| !known.kept.is_removed) {
+            let charts = known.charts.values();
+            for chart in charts.filter(|chart| known.kept.removed(chart.version).is_none()) {
                 let heard = self.heard.entry(chart.settings.platform.clone()).or_default();
                 let listens = |kind| matches!(kind, Kind::Start | Kind::Trigger);
                 for node in chart.nodes.iter().filter(|node| listens(node.kind)) {
@@ -215,8 +234,9 @@ impl Catalogue {
         self.numbers.get(&journey)?.current()
     }
 
-    pub(crate) fn is_removed(&self, journey: u32) -> bool {
-        self.numbers.get(&journey).is_some_and(|known| known.kept.is_removed)
+    /// When a version of a journey was removed, in milliseconds.
+    pub(crate) fn removed(&self, journey: u32, version: u32) -> Option<u64> {
+        self.numbers.get(&journey)?.kept.removed(version).map(|at| at / 1_000)
     }
 
     pub(crate) fn last_number(&self) -> u32 {

@@ -204,6 +204,12 @@ impl Node {
         }
     }
 
+    /// When a wait that begins here at a time is over; never if it has no end.
+    pub(crate) fn due(&self, since_ms: u64) -> Option<u64> {
+        let wait = self.wait?.as_millis();
+        Some(since_ms.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX)))
+    }
+
     /// The kind of event that it names.
     pub(crate) fn event(&self) -> Option<&str> {
         self.tests.iter().find_map(|test| match test {

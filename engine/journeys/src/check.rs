@@ -62,6 +62,10 @@ impl Check<'_> {
             if let Err(problem) = duration(&cap.per) {
                 self.whole("cap", problem, None);
             }
+            if cap.messages == 0 {
+                let hint = "cap: { messages: 1, per: P1D }".to_owned();
+                self.whole("cap", "a cap of no message sends nothing".to_owned(), Some(hint));
+            }
         }
         if let Some(quiet) = &settings.quiet {
             let hours = hour(&quiet.from).and_then(|_| hour(&quiet.to)).map(drop);

@@ -13,6 +13,7 @@ use crate::element::Kind;
 use crate::error::JourneyError;
 use crate::limits::{COUNTED_MAX, LIST_PAGE};
 use crate::row::{Pass, Row, Why};
+use crate::walk::Turn;
 
 /// Numbers of a journey, from the paths that users have in the store.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -118,7 +119,10 @@ pub(crate) async fn count(
                 break;
             }
             match Row::decode(row.record.bytes.as_deref().unwrap_or_default()) {
-                Ok(decoded) => counting.row(catalogue, chart.journey, &decoded),
+                Ok(mut decoded) => {
+                    Turn::new(catalogue, &row.key, &mut decoded, 0).leave_removed();
+                    counting.row(catalogue, chart.journey, &decoded);
+                }
                 Err(problem) => tracing::error!(user = row.key, %problem, "a row cannot be read"),
             }
             after = row.key;

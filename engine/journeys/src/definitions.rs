@@ -123,12 +123,13 @@ impl Definitions {
     }
 
     /// Removes a journey. Its name keeps its versions.
-    pub(crate) async fn remove(&self, name: &str) -> Result<(), JourneyError> {
+    pub(crate) async fn remove(&self, name: &str, at: u64) -> Result<(), JourneyError> {
         for _ in 0..CONFLICTS_MAX {
             let known = self.refresh().await?;
             let known = known.journeys.get(name);
             let known = known.ok_or_else(|| JourneyError::Unknown(name.to_owned()))?;
-            let kept = Kept { is_removed: true, ..known.kept.clone() };
+            let mut kept = known.kept.clone();
+            kept.remove(at);
             if known.kept.is_removed || self.save(name, &kept, known.stored).await? {
                 self.announce().await?;
                 self.refresh().await?;

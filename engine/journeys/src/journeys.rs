@@ -216,7 +216,10 @@ impl Journeys {
     pub fn user(&self, platform: &str, user: &str) -> Asking<UserView> {
         let definitions = Arc::clone(&self.definitions);
         self.ask(user_key(platform, user), (), move |(), turn| {
-            Ok(view::user(&definitions.current(), turn.key, turn.row))
+            // As of now, without a write.
+            let (known, mut row) = (definitions.current(), turn.row.clone());
+            Turn::new(&known, turn.key, &mut row, turn.now).leave_removed();
+            Ok(view::user(&known, turn.key, &row))
         })
     }
 
@@ -252,6 +255,7 @@ impl Journeys {
                 let user = turn.key.to_owned();
                 return Err(JourneyError::Changed { user, expected, found });
             }
+            turn.bring_up();
             if turn.row.attributes.as_ref() != Some(text) {
                 turn.row.attributes = Some(text.clone());
                 turn.row.revision += 1;
@@ -267,6 +271,7 @@ impl Journeys {
         let definitions = Arc::clone(&self.definitions);
         self.ask(user_key(platform, user), (), move |(), turn| {
             let known = definitions.current();
+            turn.bring_up();
             if turn.row.has_opted_out != is_out {
                 turn.row.has_opted_out = is_out;
                 turn.is_changed = true;
@@ -320,7 +325,7 @@ impl Journeys {
     /// There is none of this name; or the store failed.
     pub async fn remove(&self, name: &str) -> Result<JourneyView, JourneyError> {
         let view = shown(&*self.definitions.look().await?, name)?;
-        self.definitions.remove(name).await?;
+        self.definitions.remove(name, Time::from(self.group.wall()).0).await?;
         Ok(view)
     }
 

@@ -44,7 +44,7 @@ pub const MOVES_MAX: usize = 32;
 /// Passes that are kept after their end, for each user.
 pub const ENDED_MAX: usize = 4;
 
-/// Messages of a user that wait to be sent. A walk that makes more is cut off and says so.
+/// Messages of a user that wait to be sent. One more is given up, and counts as lost.
 pub const OUTBOX_MAX: usize = 64;
 
 /// Messages that were given up and are kept, for each user.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::attributes::TIMEZONE;
 use crate::chart::Chart;
 use crate::limits::{
     ATTEMPTS_MAX, BODY_BYTES_MAX, LOST_MAX, OUTBOX_MAX, PAUSE, PAUSE_MAX, SENDER_AGAIN_MS,
@@ -11,6 +12,9 @@ use crate::limits::{
 use crate::quiet;
 use crate::row::{Claim, Lost, Outgoing, Pass};
 use crate::walk::{entered, ms, object, Segment, Turn};
+
+/// Why a message is given up that finds the outbox full.
+const TOO_MANY: &str = "too many messages wait";
 
 /// A message that a channel has to send.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -82,15 +86,9 @@ impl Turn<'_> {
         if body.len() > BODY_BYTES_MAX {
             return refuse("its content is too large");
         }
-        if self.row.outbox.len() >= OUTBOX_MAX {
-            return refuse("too many messages wait");
-        }
         let from = self.quiet_until(chart).unwrap_or(self.now);
-        if settings.cap.is_some() {
-            entered(self.row, chart.journey).sent.push(self.now);
-        }
         pass.messages += 1;
-        self.row.outbox.push(Outgoing {
+        let message = Outgoing {
             journey: chart.journey,
             version: chart.version,
             pass: pass.number,
@@ -100,14 +98,29 @@ impl Turn<'_> {
             attempts: 0,
             channel: channel.clone(),
             body,
-        });
+        };
+        if self.row.outbox.len() >= OUTBOX_MAX {
+            refuse(TOO_MANY);
+            return self.give_up(message, TOO_MANY.to_owned());
+        }
+        if settings.cap.is_some() {
+            entered(self.row, chart.journey).sent.push(self.now);
+        }
+        self.row.outbox.push(message);
+    }
+
+    /// Keeps a message that is not sent, with the reason.
+    fn give_up(&mut self, message: Outgoing, reason: String) {
+        self.row.lost.push(Lost { message, at: self.now, reason });
+        let surplus = self.row.lost.len().saturating_sub(LOST_MAX);
+        self.row.lost.drain(..surplus);
     }
 
     /// The end of quiet hours in the user's zone, if it is within them now.
     fn quiet_until(&self, chart: &Chart) -> Option<u64> {
         let quiet = chart.settings.quiet.as_ref()?;
         let attributes = object(self.row.attributes.as_deref());
-        let zone = attributes.get("timezone").and_then(Value::as_str);
+        let zone = attributes.get(TIMEZONE).and_then(Value::as_str);
         quiet::ends(quiet, zone, self.now)
     }
 
@@ -142,9 +155,7 @@ impl Turn<'_> {
             Err(Unsent::Again(reason) | Unsent::Never(reason)) => reason.clone(),
         };
         let message = self.row.outbox.remove(at);
-        self.row.lost.push(Lost { message, at: self.now, reason });
-        let surplus = self.row.lost.len().saturating_sub(LOST_MAX);
-        self.row.lost.drain(..surplus);
+        self.give_up(message, reason);
     }
 
     /// Says that the message that is being sent here takes longer.

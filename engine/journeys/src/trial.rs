@@ -26,7 +26,7 @@ pub struct Recording {
     /// Attributes of users.
     #[serde(default)]
     pub users: BTreeMap<String, Map<String, Value>>,
-    /// Until when time passes after the events.
+    /// Until when time passes: later events are left out.
     #[serde(default)]
     pub until: Option<String>,
 }
@@ -93,11 +93,11 @@ impl Recording {
         let mut events = events.collect::<Result<Vec<(Time, Event)>, JourneyError>>()?;
         events.sort_by_key(|(time, _)| *time);
         let mut end = events.last().map(|(time, _)| *time).unwrap_or_default();
-        for (time, event) in events {
-            run.event(time, event)?;
-        }
         if let Some(until) = self.until {
             end = time("until", &until)?;
+        }
+        for (time, event) in events.into_iter().take_while(|(time, _)| *time <= end) {
+            run.event(time, event)?;
         }
         let moved = run.until(end).into_iter().map(|(key, moved)| {
             let user = key.split_once('/').map_or(key.as_str(), |(_, user)| user).to_owned();

@@ -261,8 +261,7 @@ impl<'a> Turn<'a> {
 
     fn wait(&mut self, pass: &mut Pass, element: u16, node: &Node) {
         self.row.last_wait += 1;
-        let wait = node.wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
-        let due = wait.map(|wait| self.now.saturating_add(wait));
+        let due = node.due(self.now);
         pass.waits.push(Wait { number: self.row.last_wait, element, since: self.now, due });
     }
 
@@ -369,10 +368,14 @@ impl<'a> Turn<'a> {
         pass.moves.drain(..surplus);
     }
 
-    fn end(&mut self, mut pass: Pass, why: Why) {
+    fn end(&mut self, pass: Pass, why: Why) {
+        self.end_at(pass, why, self.now);
+    }
+
+    fn end_at(&mut self, mut pass: Pass, why: Why, at: u64) {
         self.is_changed = true;
         pass.waits.clear();
-        self.row.ended.push(Ended { pass, at: self.now, why });
+        self.row.ended.push(Ended { pass, at, why });
         let surplus = self.row.ended.len().saturating_sub(ENDED_MAX);
         self.row.ended.drain(..surplus);
     }
@@ -385,15 +388,30 @@ impl<'a> Turn<'a> {
         over.into_iter().for_each(|pass| self.end(pass, why));
     }
 
-    /// Ends passes of removed journeys, and moves others to the newest version if that says so.
-    fn bring_up(&mut self) {
+    /// Ends passes of versions that were removed, as of their removal.
+    pub(crate) fn leave_removed(&mut self) {
         let catalogue = self.catalogue;
-        self.end_all(Why::Removed, |pass| catalogue.is_removed(pass.journey));
+        for pass in std::mem::take(&mut self.row.passes) {
+            match catalogue.removed(pass.journey, pass.version) {
+                Some(at) => self.end_at(pass, Why::Removed, at),
+                None => self.row.passes.push(pass),
+            }
+        }
+    }
+
+    /// Ends passes of removed journeys, and moves others to the newest version if that says so.
+    pub(crate) fn bring_up(&mut self) {
+        self.leave_removed();
+        let catalogue = self.catalogue;
         for pass in &mut self.row.passes {
             let Some(current) = catalogue.current(pass.journey) else { continue };
             let old = catalogue.chart(pass.journey, pass.version);
             let is_wanted = current.settings.under_way == crate::element::UnderWay::Move;
             if pass.version == current.version || !(is_wanted || old.is_none()) {
+                continue;
+            }
+            // Events of the user's platform are looked at only if a definition of it names them.
+            if !self.key.starts_with(&format!("{}/", current.settings.platform)) {
                 continue;
             }
             let elements = pass.waits.iter().map(|wait| {
@@ -405,7 +423,11 @@ impl<'a> Turn<'a> {
             });
             // A pass that has no place in the newest version finishes on its own.
             let Some(elements) = elements.collect::<Option<Vec<u16>>>() else { continue };
-            pass.waits.iter_mut().zip(elements).for_each(|(wait, to)| wait.element = to);
+            for (wait, to) in pass.waits.iter_mut().zip(elements) {
+                // The newer element also says for how long.
+                wait.due = current.node(to).and_then(|node| node.due(wait.since));
+                wait.element = to;
+            }
             pass.version = current.version;
             self.is_changed = true;
         }

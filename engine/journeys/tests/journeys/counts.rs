@@ -58,6 +58,13 @@ fn recorded_events_are_tried_with_their_messages() {
         event("1", "2026-01-05T12:00:00Z", "开始"),
         event("3", "2026-01-05T14:00:00Z", "开始"),
     ];
+    let mut short = Recording::new(events.clone());
+    short.until = Some("2026-01-05T12:30:00Z".to_owned());
+    let tried = short.on(&definition).expect("they are read");
+    assert_eq!((tried.moved.len(), tried.messages.len()), (1, 1), "later events are left out");
+    short = Recording::new(events.clone());
+    short.until = Some("2026-01-05T11:00:00Z".to_owned());
+    assert!(short.on(&definition).expect("they are read").moved.is_empty());
     let mut recording = Recording::new(events);
     recording
         .users

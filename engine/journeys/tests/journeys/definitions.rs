@@ -95,6 +95,9 @@ fn wrong_definitions_are_refused_with_place_and_suggestion() {
     let quiet = "journey: j\nplatform: p\nquiet: { from: '25:00', to: '08:00' }\nelements:\n  \
                  a: { start: { on: go }, then: end }\n";
     assert!(problems(quiet).contains("«25:00» is no time of day"), "{}", problems(quiet));
+    let cap =
+        quiet.replace("quiet: { from: '25:00', to: '08:00' }", "cap: { messages: 0, per: P1D }");
+    assert!(problems(&cap).contains("a cap of no message sends nothing"), "{}", problems(&cap));
     assert!(problems("[]").contains("the name has 1 to"), "{}", problems("[]"));
     assert!(problems("[{\"id\": 1}]").contains("this is no element"));
 }

@@ -12,3 +12,4 @@ mod policies;
 mod races;
 mod scenario;
 mod trouble;
+mod versions;

@@ -1,6 +1,7 @@
 //! Re-entry, caps, quiet hours, opting out, priorities, attributes, data, parallel lines.
 
 use serde_json::{json, Value};
+use turnwheel_journeys::limits::OUTBOX_MAX;
 use turnwheel_journeys::{Event, JourneyError};
 
 use super::common::{attributes, paths, Stage, DAY, HOUR, P, SECOND};
@@ -81,6 +82,43 @@ fn messages_wait_for_the_end_of_quiet_hours_in_the_zone_of_the_user() {
     assert_eq!(stage.messages(), ["send"]);
     stage.happen("v", "go", Value::Null);
     assert_eq!(stage.messages(), ["send"], "23:00 in UTC is quiet");
+}
+
+#[test]
+fn message_that_finds_the_outbox_full_is_lost_with_a_reason() {
+    let stage = stage("entry: parallel\nquiet: { from: '10:00', to: '14:00' }\n");
+    for _ in 0..OUTBOX_MAX {
+        assert!(go(&stage));
+        assert_eq!(answer(&stage), 1);
+    }
+    let problem = stage.happen("u", "go", Value::Null).moved.remove(0).problem;
+    assert_eq!(problem.as_deref(), Some("«send» was not sent: too many messages wait"));
+    let user = stage.user("u");
+    assert_eq!((user.outbox.len(), user.lost.len()), (OUTBOX_MAX, 1));
+    let lost = &user.lost[0];
+    assert_eq!((lost.element.as_str(), lost.attempts), ("send", 0));
+    assert_eq!(lost.reason.as_deref(), Some("too many messages wait"));
+    assert!(!user.outbox.iter().any(|message| message.key == lost.key), "its key is its own");
+    stage.sim.advance(2 * HOUR);
+    assert_eq!(stage.messages().len(), OUTBOX_MAX);
+}
+
+#[test]
+fn timezone_that_is_none_is_refused_where_a_journey_has_quiet_hours() {
+    let stage = stage("");
+    let set = |zone: Value| {
+        let fields = attributes(json!({ "timezone": zone }));
+        stage.wait(stage.journeys.set_user(P, "u", fields, None)).map_err(|it| it.to_string())
+    };
+    set(json!("Mars")).expect("nothing looks at it");
+    stage.put(&ask("quiet: { from: '20:00', to: '08:00' }\n"));
+    for wrong in [json!("Mars"), json!(1)] {
+        let said = set(wrong.clone()).expect_err("it is refused");
+        let expected = format!("«timezone» is a time zone such as Europe/Berlin, and not {wrong}");
+        assert!(said.contains(&expected), "{said}");
+    }
+    set(json!("Asia/Tokyo")).expect("it is known");
+    set(Value::Null).expect("it is removed");
 }
 
 #[test]

@@ -1,0 +1,109 @@
+//! Users under way when a journey has a new version, or is removed and added again.
+
+use serde_json::Value;
+
+use super::common::{last_path, Stage, DAY, HOUR};
+
+/// A journey with these settings that waits for «answer», for a time if one is given.
+fn ask(settings: &str, time: Option<&str>) -> String {
+    let (wait, after) = match time {
+        Some(time) => (format!("{{ on: answer, for: {time} }}"), "then: end, otherwise: late"),
+        None => ("{ on: answer }".to_owned(), "then: late"),
+    };
+    format!(
+        "journey: ask\nplatform: P\n{settings}elements:\n  go: {{ start: {{ on: go }}, then: wait }}\n  \
+         wait: {{ wait: {wait}, {after} }}\n  late: {{ send: {{ channel: chat }}, then: end }}\n"
+    )
+}
+
+fn remove(stage: &Stage) {
+    let removed = stage.sim.block_on(stage.journeys.remove("ask")).expect("it ends");
+    removed.expect("it is there");
+}
+
+#[test]
+fn user_who_moves_waits_as_long_as_the_new_version_says() {
+    let (third, forth) = (Some("2026-01-07T12:00:00Z"), Some("2026-01-08T12:00:00Z"));
+    for (before, after, due) in [
+        (Some("P1D"), None, None),
+        (None, Some("P2D"), third),
+        (Some("P3D"), Some("P2D"), third),
+        (Some("P1D"), Some("P3D"), forth),
+    ] {
+        for is_touched in [true, false] {
+            let stage = Stage::new();
+            stage.put(&ask("", before));
+            stage.happen("u", "go", Value::Null);
+            stage.sim.advance(HOUR);
+            stage.put(&ask("under_way: move\n", after));
+            if is_touched {
+                // An event that neither the wait nor the start takes.
+                stage.happen("u", "go", Value::Null);
+                let waits = stage.waits("u");
+                assert_eq!((waits.len(), waits[0].2.as_deref()), (1, due), "{before:?} {after:?}");
+            }
+            stage.sim.advance(10 * DAY);
+            stage.sim.run_until_idle();
+            let user = stage.user("u");
+            // A wait without an end is looked at when its user is touched.
+            if due.is_none() || (before.is_none() && !is_touched) {
+                let version = if is_touched || before.is_some() { 2 } else { 1 };
+                assert_eq!((user.passes.len(), user.ended.len()), (1, 0), "{before:?} {after:?}");
+                assert_eq!(user.passes[0].version, version);
+                continue;
+            }
+            assert_eq!(last_path(&user), "wait wait.otherwise late late.1 end");
+            assert_eq!(stage.messages(), ["late"], "{before:?} {after:?}");
+        }
+    }
+}
+
+#[test]
+fn user_does_not_move_to_a_version_of_another_platform() {
+    let stage = Stage::new();
+    stage.put(&ask("", Some("P1D")));
+    stage.happen("u", "go", Value::Null);
+    let moved = ask("under_way: move\n", Some("P2D")).replace("platform: P", "platform: Q");
+    stage.put(&moved.replace("on: answer", "on: reply"));
+    let taken = stage.happen("u", "answer", Value::Null);
+    assert_eq!((taken.moved.len(), taken.moved[0].version), (1, 1), "events of P have old kinds");
+}
+
+#[test]
+fn pass_of_a_removed_journey_stays_over_when_its_name_is_added_again() {
+    let stage = Stage::new();
+    stage.put(&ask("", Some("P1D")));
+    stage.happen("u", "go", Value::Null);
+    stage.happen("v", "go", Value::Null);
+    stage.sim.advance(HOUR);
+    remove(&stage);
+    stage.sim.advance(HOUR);
+    let is_over = |user: &str| {
+        let user = stage.user(user);
+        assert_eq!((user.passes.len(), user.ended.len()), (0, 1));
+        let over = &user.ended[0];
+        let at = over.ended.expect("it has ended").to_string();
+        assert_eq!((over.why, at.as_str()), (Some("removed"), "2026-01-05T13:00:00Z"));
+        assert!(over.waits.is_empty());
+    };
+    is_over("u");
+    for settings in ["", "under_way: move\n"] {
+        stage.put(&ask(settings, Some("P2D")));
+        is_over("u");
+        assert!(stage.happen("u", "answer", Value::Null).moved.is_empty(), "{settings}");
+        is_over("u");
+        let counts = stage.sim.block_on(stage.journeys.counts("ask")).expect("it ends");
+        let counts = counts.expect("it is there");
+        assert_eq!((counts.under_way, counts.ended), (0, 2), "{settings}");
+        remove(&stage);
+    }
+    stage.put(&ask("", Some("P2D")));
+    stage.sim.advance(2 * DAY);
+    stage.sim.run_until_idle();
+    is_over("v");
+    assert!(stage.messages().is_empty());
+    // A new pass is one of the version that was added.
+    stage.happen("u", "go", Value::Null);
+    assert_eq!(stage.user("u").passes[0].version, 4);
+    assert_eq!(stage.happen("u", "answer", Value::Null).moved.len(), 1);
+}
