@@ -75,7 +75,7 @@ pub(crate) struct Export {
 }
 
 pub(crate) fn backup(settings: &Settings, arguments: &Backup) -> Result<(), Exit> {
-    let place = Place::of(settings);
+    let place = Place::itself(settings)?;
     let file = place.file()?;
     place.view()?;
     file.backup(&arguments.file)?;
@@ -84,7 +84,7 @@ pub(crate) fn backup(settings: &Settings, arguments: &Backup) -> Result<(), Exit
 }
 
 pub(crate) fn restore(settings: &Settings, arguments: &Restore) -> Result<(), Exit> {
-    let place = Place::of(settings);
+    let place = Place::itself(settings)?;
     if !arguments.file.is_file() {
         return Err(Exit::not_found(format!("there is no backup {}", arguments.file.display()))
             .advice("name the file that turnwheel backup has made"));

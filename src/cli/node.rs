@@ -14,12 +14,14 @@ use super::exit::Exit;
 use super::format::{Listing, Output, Watch};
 use super::paint::{one_line, table, tell, Paint};
 use super::place::Place;
+use super::remote::Remote;
 use super::settings::Settings;
 use super::span;
 
 const AFTER_HELP: &str = "\
 Nodes are processes of «turnwheel serve --node NAME» over one store on PostgreSQL. «list», «show» and
-«slots» ask the store, and no node: they work while none of them runs. «drain» is told to any node.
+«slots» ask the store, and work while no node runs; with --server they ask that node. «drain» is told to
+any node.
 
 Examples:
   turnwheel node list --store postgres://turnwheel@db.example/plans
@@ -79,8 +81,11 @@ fn unknown(name: &str) -> Exit {
         .advice("turnwheel node list shows the nodes of the store")
 }
 
-/// The nodes as the store has them.
+/// The nodes as the server tells them, or as the store has them.
 fn stored(settings: &Settings) -> Result<Vec<NodeInfo>, Exit> {
+    if settings.asks_server() {
+        return Remote::new("", settings)?.ask(|client| client.nodes()).map(|nodes| nodes.nodes);
+    }
     let place = Place::of(settings);
     let worlds = place.view()?.worlds()?;
     let left = match place.existing()?.members()? {
@@ -91,6 +96,9 @@ fn stored(settings: &Settings) -> Result<Vec<NodeInfo>, Exit> {
 }
 
 fn slot_map(settings: &Settings) -> Result<SlotMap, Exit> {
+    if settings.asks_server() {
+        return Remote::new("", settings)?.ask(|client| client.slots());
+    }
     let mut view = Place::of(settings).view()?;
     let owners = view.slot_owners()?;
     Ok(SlotMap::of(&owners, &view.worlds()?))

@@ -37,6 +37,14 @@ impl Place {
         Self { file: settings.store(), ..Self::named(settings, settings.get("store").0) }
     }
 
+    /// The same, for verbs that work on the store itself. They refuse while a server is named.
+    pub(crate) fn itself(settings: &Settings) -> Result<Self, Exit> {
+        if settings.asks_server() {
+            return Err(no_server_can(settings.get("server").0));
+        }
+        Ok(Self::of(settings))
+    }
+
     /// The store of a name: the URL of a database, or a file, with `sqlite:` before it or without.
     pub(crate) fn named(settings: &Settings, name: &str) -> Self {
         let name = name.strip_prefix("sqlite:").unwrap_or(name);
@@ -260,4 +268,10 @@ mod tests {
             assert_eq!(without_password(url), expected);
         }
     }
+}
+
+/// The refusal of a verb that works on the store itself, while a server is named.
+pub(crate) fn no_server_can(server: &str) -> Exit {
+    Exit::usage(format!("this works on the store itself, and a server is named: {server}"))
+        .advice("name the store with --store FILE, on the machine that has it")
 }

@@ -9,7 +9,7 @@ use turnwheel::shape;
 
 use super::exit::Exit;
 use super::outside::host_io;
-use super::place::Place;
+use super::place::{no_server_can, Place};
 use super::remote::Remote;
 use super::settings::Settings;
 
@@ -41,11 +41,7 @@ impl Source {
     pub(crate) fn store(&mut self) -> Result<&mut StoreView, Exit> {
         match self {
             Self::Store(view, _) => Ok(view),
-            Self::Server(server) => {
-                let message = "this reads the store itself, and a server is named";
-                Err(Exit::usage(format!("{message}: {}", server.address()))
-                    .advice("name the store with --store FILE, on the machine that has it"))
-            }
+            Self::Server(server) => Err(no_server_can(server.address())),
         }
     }
 

@@ -54,11 +54,11 @@ enum What {
 }
 
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
-    let place = Place::of(settings);
-    let refused = |error| place.refused(BuildError::Store(error));
     if let What::Copy { from, to } = &arguments.what {
         return copy(settings, from, to);
     }
+    let place = Place::itself(settings)?;
+    let refused = |error| place.refused(BuildError::Store(error));
     match (place.store()?, &arguments.what) {
         (_, What::Copy { .. }) => Ok(()),
         (AnyStore::File(_), What::Check) => {

@@ -138,6 +138,12 @@ fn contexts_are_kept_for_this_user_only() {
     assert!(!folder.ok(&["context", "list"]).contains("s3cret"));
     let asked = folder.run(&["list"]);
     asked.fails(1, &["127.0.0.1:1", "does not answer"]);
+    for verb in [&["backup", "b.db"][..], &["restore", "b.db"], &["store", "check"]] {
+        folder.run(verb).fails(2, &["a server is named", "--store FILE"]);
+    }
+    for verb in ["list", "slots"] {
+        folder.run(&["node", verb]).fails(1, &["127.0.0.1:1", "does not answer"]);
+    }
     let here = folder.json(&["list", "--json", "--store", "turnwheel.db"]);
     assert_eq!(here["plans"].as_array().map(Vec::len), Some(3), "a named store goes before it");
     folder.ok(&["context", "use"]);

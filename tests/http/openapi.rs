@@ -197,6 +197,30 @@ fn each_operation_answers_as_it_is_described_whatever_it_is_told() {
     assert!(well * 2 > operations.len(), "{well} of {}", operations.len());
 }
 
+/// All references of a description, such as `#/components/schemas/Plan`.
+fn references<'a>(part: &'a Value, found: &mut Vec<&'a str>) {
+    match part {
+        Value::Object(fields) => {
+            found.extend(fields.get("$ref").and_then(Value::as_str));
+            fields.values().for_each(|field| references(field, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn each_reference_of_the_description_leads_somewhere() {
+    let api = served().get("/api/v1/openapi.json").json();
+    let mut found = Vec::new();
+    references(&api, &mut found);
+    assert!(found.len() > 50, "{}", found.len());
+    for reference in found {
+        let place = reference.strip_prefix('#').expect("a place of the same document");
+        assert!(api.pointer(place).is_some(), "nothing is at {reference}");
+    }
+}
+
 #[test]
 fn bodies_that_are_no_json_are_refused_everywhere() {
     let served = served();
