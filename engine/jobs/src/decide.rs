@@ -44,6 +44,8 @@ pub(crate) struct Turn<'a> {
     /// The nodes that are there.
     pub(crate) nodes: &'a [Node],
     pub(crate) now: Time,
+    /// When this world began to serve: nobody launched times before it.
+    pub(crate) since: Time,
     pub(crate) has_dependants: bool,
     /// Notifications of all jobs.
     pub(crate) notify: &'a [Notify],
@@ -159,15 +161,24 @@ impl Turn<'_> {
             let Some(place) = queued else { return };
             let launch = self.record.active.remove(place);
             let id = launch.id;
-            match self.too_late(launch.planned).filter(|_| launch.is_scheduled()) {
-                Some(why) => self.leave_out(launch, LaunchState::Missed, &why),
-                None => self.begin(launch),
+            let late = self.too_late(launch.planned).filter(|_| launch.is_scheduled());
+            match (late, self.over_deadline(&launch)) {
+                (Some(why), _) => self.leave_out(launch, LaunchState::Missed, &why),
+                (None, Some(why)) => self.leave_out(launch, LaunchState::Skipped, &why),
+                (None, None) => self.begin(launch),
             }
             let is_it = |launch: &Launch| launch.id == id && launch.waits_for_node();
             if self.record.active.iter().any(is_it) {
                 return;
             }
         }
+    }
+
+    /// Why a launch that has waited for its turn does not begin, if its deadline has passed.
+    fn over_deadline(&self, launch: &Launch) -> Option<String> {
+        let limit = self.record.spec.deadline?;
+        let is_over = launch.decided.after(limit.0) <= self.now && !launch.waits_for_node();
+        is_over.then(|| format!("its deadline of {limit} passed while it waited for its turn"))
     }
 
     fn choice(&self, launch: &Launch) -> Choice<'_> {

@@ -7,6 +7,7 @@ use serde_json::{json, Map, Value};
 use turnwheel_engine::Time;
 
 use crate::error::JobError;
+use crate::graph::cycle_of;
 use crate::launch::{Launch, LaunchState, Run, RunState};
 use crate::moment;
 use crate::schedule::Hash;
@@ -83,6 +84,9 @@ pub fn read(value: &Value) -> Result<Read, JobError> {
         }
     };
     let parent: String = fields.take("parent_job")?;
+    let schedule: String = fields.take("schedule")?;
+    // Dkron gives no job with a parent to its clock.
+    let schedule = if parent.is_empty() { schedule } else { String::new() };
     let after = (!parent.is_empty()).then_some(After { job: parent, on: On::Success });
     let executor: String = fields.take("executor")?;
     let targets: BTreeMap<String, String> = fields.take("tags")?;
@@ -90,7 +94,7 @@ pub fn read(value: &Value) -> Result<Read, JobError> {
     let spec = JobSpec {
         name: name.to_owned(),
         display_name: fields.take("displayname")?,
-        schedule: fields.take("schedule")?,
+        schedule,
         timezone: fields.take("timezone")?,
         owner: fields.take("owner")?,
         owner_email: fields.take("owner_email")?,
@@ -128,6 +132,11 @@ pub fn read_backup(value: &Value) -> Result<Vec<(JobSpec, Vec<String>)>, JobErro
         let Read { mut spec, unknown } = read(value)?;
         let mut notes: Vec<String> =
             unknown.iter().map(|field| format!("the field {field} is left out")).collect();
+        let schedule = value["schedule"].as_str().unwrap_or_default();
+        let is_dropped = spec.schedule.is_empty() && !["", "@manually"].contains(&schedule);
+        if let Some(after) = spec.after.first().filter(|_| is_dropped) {
+            notes.push(format!("its schedule {schedule} is left out: it runs after {}", after.job));
+        }
         if spec.schedule.contains('~') {
             spec.hash = Hash::Legacy;
             notes.push("~ keeps its value in Dkron (hash: legacy)".to_owned());
@@ -146,14 +155,26 @@ pub fn read_backup(value: &Value) -> Result<Vec<(JobSpec, Vec<String>)>, JobErro
             spec.after.iter().all(|after| ordered.iter().any(|(other, _)| other.name == after.job))
         };
         let (ready, waiting): (Vec<_>, Vec<_>) = open.into_iter().partition(is_ready);
-        if let (true, Some((spec, _))) = (ready.is_empty(), waiting.first()) {
-            let parent = spec.after.first().map_or(String::new(), |after| after.job.clone());
-            return Err(JobError::UnknownParent { job: spec.name.clone(), parent });
+        if ready.is_empty() {
+            return Err(stuck(waiting.iter().map(|(spec, _)| spec)));
         }
         ordered.extend(ready);
         open = waiting;
     }
     Ok(ordered)
+}
+
+/// Why none of these jobs can be the next one: a parent is missing, or they wait for each other.
+fn stuck<'a>(waiting: impl Iterator<Item = &'a JobSpec> + Clone) -> JobError {
+    if let Some(cycle) = cycle_of(waiting.clone()) {
+        return cycle;
+    }
+    let is_missing = |parent: &&After| !waiting.clone().any(|spec| spec.name == parent.job);
+    let missing =
+        waiting.clone().find_map(|spec| Some((spec, spec.after.iter().find(is_missing)?)));
+    let (job, parent) = missing
+        .map_or_else(Default::default, |(spec, parent)| (spec.name.clone(), parent.job.clone()));
+    JobError::UnknownParent { job, parent }
 }
 
 fn text(time: Option<Time>) -> Value {
@@ -227,7 +248,7 @@ pub fn execution(
     output: &str,
     limit: Option<usize>,
 ) -> Value {
-    let Some(row) = launch.runs.get(run) else { return Value::Null };
+    let Some(row) = launch.runs.get(run) else { return without_run(job, launch, run) };
     let from = limit.map_or(0, |limit| output.len().saturating_sub(limit));
     let from = (from..=output.len()).find(|at| output.is_char_boundary(*at)).unwrap_or(0);
     json!({
@@ -241,6 +262,23 @@ pub fn execution(
         "node_name": row.node,
         "group": launch.planned.0.saturating_mul(1_000),
         "attempt": row.attempt,
+        "planned_at": launch.planned.to_string(),
+    })
+}
+
+/// A launch that no node could run: one execution with the reason.
+fn without_run(job: &str, launch: &Launch, run: usize) -> Value {
+    json!({
+        "id": execution_id(launch, run),
+        "job_name": job,
+        "started_at": text(Some(launch.decided)),
+        "finished_at": text(launch.ended_at),
+        "success": false,
+        "output": launch.reason,
+        "output_truncated": false,
+        "node_name": "",
+        "group": launch.planned.0.saturating_mul(1_000),
+        "attempt": 1,
         "planned_at": launch.planned.to_string(),
     })
 }

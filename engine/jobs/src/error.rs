@@ -21,6 +21,16 @@ pub enum JobError {
         /// The launch or run.
         launch: String,
     },
+    /// A launch has ended, so it cannot be cancelled.
+    #[error("launch {launch} of «{job}» is over: it is {state}")]
+    LaunchOver {
+        /// The job.
+        job: String,
+        /// The launch.
+        launch: u64,
+        /// The state of the launch.
+        state: Cow<'static, str>,
+    },
     /// A launch has no run yet, or never gets one.
     #[error("launch {launch} of «{job}» has no run: it is {state}")]
     NoRun {

@@ -2,6 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::error::JobError;
+use crate::spec::JobSpec;
+
+/// Returns the error of jobs that wait for each other, if there are any among these.
+pub fn cycle_of<'a>(specs: impl IntoIterator<Item = &'a JobSpec>) -> Option<JobError> {
+    let mut graph = Graph::default();
+    for spec in specs {
+        let parents: Vec<String> = spec.after.iter().map(|after| after.job.clone()).collect();
+        if let Some(cycle) = graph.cycle(&spec.name, &parents) {
+            return Some(JobError::Cycle { job: spec.name.clone(), cycle: cycle.join(" → ") });
+        }
+        graph.set(&spec.name, parents);
+    }
+    None
+}
+
 /// The jobs that run after each job.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Graph {

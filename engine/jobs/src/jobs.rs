@@ -181,6 +181,7 @@ impl Jobs {
             due: Default::default(),
             armed: None,
             seen: Time::from(group.wall()),
+            since: Time(0),
         };
         let task = group.task(roster).name("jobs").mailbox(Mailbox::bounded(MAILBOX - 1)).spawn();
         let task = task.map_err(|error: SpawnError<_>| failed(&error.to_string()))?;

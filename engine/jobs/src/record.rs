@@ -113,6 +113,9 @@ pub(crate) struct Record {
     /// State of the launch that ended last.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) status: Option<LaunchState>,
+    /// Whether its last launch has failed that was not cancelled.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) is_failing: bool,
     /// Reports that the dependants have not taken yet.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) outbox: Vec<Report>,
@@ -150,6 +153,7 @@ impl Record {
             last_success: None,
             last_error: None,
             status: None,
+            is_failing: false,
             outbox: Vec::new(),
             notices: VecDeque::new(),
             seen: VecDeque::new(),

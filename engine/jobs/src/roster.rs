@@ -19,6 +19,7 @@ mod resting;
 mod serving;
 mod write;
 
+pub use edit::disable_spent;
 pub(crate) use edit::{preview, times, Edit};
 pub(crate) use elsewhere::{copy, show_live};
 pub(crate) use resting::Rest;
@@ -84,6 +85,8 @@ pub(crate) struct Roster {
     pub(crate) armed: Option<(Time, Timer)>,
     /// When the clock was last read.
     pub(crate) seen: Time,
+    /// When this world began to serve the jobs.
+    pub(crate) since: Time,
 }
 
 impl fmt::Debug for Roster {
@@ -241,6 +244,7 @@ impl Roster {
             schedule: entry.schedule.as_ref(),
             nodes: &self.nodes,
             now,
+            since: self.since,
             has_dependants,
             notify: &self.notify,
             effects: Vec::new(),
@@ -343,6 +347,8 @@ impl Roster {
         });
         let never =
             is_silent.then(|| "schedule: it has no time to come, so it never fires".to_owned());
+        let gone = record.spec.after.iter().find(|after| !self.has(&after.job));
+        let gone = gone.map(|after| format!("after: there is no job «{}» any more", after.job));
         JobView {
             spec: JobSpec::clone(&record.spec),
             revision: record.revision,
@@ -350,7 +356,7 @@ impl Roster {
             changed_at: record.changed_at,
             changed_by: record.changed_by.clone(),
             next,
-            problem: entry.problem.clone().or(never),
+            problem: entry.problem.clone().or(gone).or(never),
             active: record.active.clone(),
             last: record.ended.back().map(|last| Launch::clone(last)),
             counts: record.counts,

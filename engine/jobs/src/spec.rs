@@ -303,6 +303,10 @@ impl JobSpec {
         if let Some(own) = self.after.iter().find(|after| after.job == self.name) {
             return wrong("after", format!("«{}» cannot run after itself", own.job));
         }
+        let is_twice = |(n, it): &(usize, &After)| self.after[..*n].iter().any(|o| o.job == it.job);
+        if let Some((_, twice)) = self.after.iter().enumerate().find(is_twice) {
+            return wrong("after", format!("it names «{}» twice: leave one out", twice.job));
+        }
         for (label, value) in &self.targets {
             if let Err(problem) = count_of(value) {
                 return wrong("targets", format!("{label}: {problem}"));

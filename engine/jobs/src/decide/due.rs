@@ -51,7 +51,10 @@ impl Turn<'_> {
             if self.due(next) > self.now {
                 return Some(self.due(next));
             }
-            if self.now.since(self.due(next)) > LATE_MAX {
+            let is_missed = self.now.since(self.due(next)) > LATE_MAX
+                || (self.is_unserved(next)
+                    && self.next(next).is_some_and(|at| self.is_unserved(at)));
+            if is_missed {
                 if !self.miss() {
                     // Nothing more is made up for before something ends.
                     return None;
@@ -62,6 +65,23 @@ impl Turn<'_> {
             }
         }
         Some(self.now)
+    }
+
+    /// Whether a time came while nobody served. One alone is late, and of several all are missed.
+    fn is_unserved(&self, planned: Time) -> bool {
+        let due = self.due(planned);
+        due < self.since && due <= self.now
+    }
+
+    /// The last of the times that are missed. Without a make-up the newest one may still be late.
+    fn missed_until(&self, until: Time) -> Time {
+        let times = std::iter::successors(self.next(until), |at| self.next(*at));
+        let times = times.take_while(|at| self.is_unserved(*at)).take(MISSED_MAX);
+        let (before, last) = times.fold((until, until), |(_, last), at| (last, at));
+        match self.record.spec.missed {
+            Missed::None => before,
+            Missed::Latest | Missed::All(_) => last,
+        }
     }
 
     /// Launches for a planned time, unless it has a row already.
@@ -79,7 +99,7 @@ impl Turn<'_> {
     /// Why a launch may not begin any more, if the job limits its lateness.
     pub(super) fn too_late(&self, planned: Time) -> Option<String> {
         let limit = self.record.spec.start_within?;
-        let late = self.now.since(planned);
+        let late = self.now.since(self.due(planned));
         (late > limit.0)
             .then(|| format!("it is {}s late, and start_within is {limit}", late.as_secs()))
     }
@@ -118,6 +138,7 @@ impl Turn<'_> {
         let until = Time(self.now.0.saturating_sub(micros(late_us) + 1));
         let until = until.max(self.record.decided);
         let until = self.next(self.record.decided).map_or(until, |first| until.max(first));
+        let until = self.missed_until(until);
         match self.record.spec.missed {
             Missed::None => self.note_missed(until, "nothing launched jobs at its time"),
             Missed::Latest => match self.latest(until) {

@@ -11,6 +11,9 @@ use crate::notify::Event;
 use crate::record::End;
 use crate::spec::{NoNode, Unknown};
 
+/// What a launch is cancelled by that takes too long.
+const DEADLINE: &str = "the deadline";
+
 /// End of a run, as its plan says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
@@ -80,8 +83,9 @@ impl Turn<'_> {
             && !(is_unknown && policy == Unknown::Fail);
         if is_retried {
             let at = now.after(self.pause(attempt));
-            let node = self.other_node(id, member);
-            if let (Some(launch), Ok(node)) = (self.active(id), node) {
+            // Without a node it waits for one from its begin on, or has failed then.
+            let node = self.other_node(id, member).unwrap_or_default();
+            if let Some(launch) = self.active(id) {
                 launch.runs.push(Run::new(member, &node, attempt + 1, RunState::Waiting(at)));
                 return;
             }
@@ -157,7 +161,12 @@ impl Turn<'_> {
             launch.reason = bad.map(|run| run.reason.clone()).unwrap_or_default();
         }
         let is_success = launch.state == LaunchState::Succeeded;
-        self.tell_end(id, launch.state);
+        if is_success {
+            // The end of a deadline or a cancel came too late for it.
+            launch.reason.clear();
+        }
+        let is_late = launch.cancelled_by.as_deref() == Some(DEADLINE);
+        self.tell_end(id, launch.state, is_late);
         self.record.status = Some(launch.state);
         self.close(launch, Some(if is_success { End::Success } else { End::Failure }));
         if is_success && self.record.spec.ephemeral {
@@ -167,12 +176,17 @@ impl Turn<'_> {
         self.release();
     }
 
-    fn tell_end(&mut self, id: u64, state: LaunchState) {
-        let before = self.record.status;
-        let had_failed = matches!(
-            before,
-            Some(LaunchState::Failed | LaunchState::PartlyFailed | LaunchState::Unknown)
-        );
+    fn tell_end(&mut self, id: u64, state: LaunchState, is_late: bool) {
+        let had_failed = self.record.is_failing
+            || matches!(
+                self.record.status,
+                Some(LaunchState::Failed | LaunchState::PartlyFailed | LaunchState::Unknown)
+            );
+        self.record.is_failing = match state {
+            LaunchState::Succeeded => false,
+            LaunchState::Cancelled if !is_late => had_failed,
+            _ => true,
+        };
         match state {
             LaunchState::Succeeded => {
                 self.tell(id, None, Event::Success);
@@ -180,7 +194,7 @@ impl Turn<'_> {
                     self.tell(id, None, Event::Recovery);
                 }
             }
-            LaunchState::Cancelled => {}
+            LaunchState::Cancelled if !is_late => {}
             _ => self.tell(id, None, Event::Failure),
         }
     }
@@ -252,14 +266,14 @@ impl Turn<'_> {
     /// Cancels the launches that are over their deadline, and says when the next one is.
     pub(super) fn end_late(&mut self) -> Option<Time> {
         let limit = self.record.spec.deadline?;
-        let due = |launch: &Launch| launch.planned.after(limit.0);
+        let due = |launch: &Launch| launch.decided.after(limit.0);
         let is_open = |launch: &&Launch| launch.is_under_way() && launch.cancelled_by.is_none();
         let open = self.record.active.iter().filter(is_open);
         let late: Vec<u64> =
             open.clone().filter(|launch| due(launch) <= self.now).map(|launch| launch.id).collect();
         let next = open.map(due).filter(|due| *due > self.now).min();
         for id in late {
-            self.end(id, "the deadline", &format!("its deadline of {limit} has passed"));
+            self.end(id, DEADLINE, &format!("its deadline of {limit} has passed"));
         }
         next
     }

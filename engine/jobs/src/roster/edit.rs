@@ -10,7 +10,7 @@ use crate::limits::JOBS_MAX;
 use crate::record::Record;
 use crate::schedule::Schedule;
 use crate::shared::Shared;
-use crate::spec::JobSpec;
+use crate::spec::{After, JobSpec};
 
 /// An edit of a job.
 #[derive(Clone, Debug)]
@@ -28,6 +28,7 @@ impl Roster {
         spec: &JobSpec,
         anchor: Time,
         is_new_schedule: bool,
+        known: &[After],
     ) -> Result<Option<Schedule>, JobError> {
         spec.check()?;
         let name = &spec.name;
@@ -42,14 +43,16 @@ impl Roster {
         if let Some(Schedule::At(at)) = schedule.as_ref().filter(|_| is_new_schedule) {
             let late = self.now().since(*at);
             let allowed = spec.start_within.unwrap_or_default().0;
-            if *at <= self.now() && late > allowed {
-                let advice = "give a later one, or start_within longer than its lateness";
+            if *at <= self.now() && late > allowed && !spec.disabled {
+                let advice = "give a later one, start_within longer than its lateness, or disabled";
                 return Err(wrong("schedule", format!("{at} has passed: {advice}")));
             }
         }
         let parents: Vec<String> = spec.after.iter().map(|after| after.job.clone()).collect();
         for parent in &parents {
-            if self.found(parent).is_err() && !self.rest.has(parent) {
+            // A parent that was removed after its one success may come again.
+            let is_known = known.iter().any(|after| after.job == *parent);
+            if !is_known && !self.has(parent) {
                 let (job, parent) = (name.clone(), parent.clone());
                 return Err(JobError::UnknownParent { job, parent });
             }
@@ -59,6 +62,11 @@ impl Roster {
             return Err(JobError::Cycle { job: name.clone(), cycle });
         }
         Ok(schedule)
+    }
+
+    /// Whether there is a job of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.found(name).is_ok() || self.rest.has(name)
     }
 
     pub(crate) fn refuse_paused(&self) -> Result<(), JobError> {
@@ -107,7 +115,7 @@ impl Roster {
             return Err(JobError::Changed { job: name, expected, found });
         }
         let Some((old, _, anchor, is_broken)) = known else {
-            let schedule = self.checked(&spec, now, true)?;
+            let schedule = self.checked(&spec, now, true, &[])?;
             return self.add(spec, schedule, now, &by).map(|()| true);
         };
         if old == spec && !is_broken {
@@ -115,7 +123,7 @@ impl Roster {
         }
         let is_new_schedule = is_broken || timing_of(&old) != timing_of(&spec);
         let anchor = if is_new_schedule { now } else { anchor };
-        let schedule = self.checked(&spec, anchor, is_new_schedule)?;
+        let schedule = self.checked(&spec, anchor, is_new_schedule, &old.after)?;
         self.graph.set(&name, spec.after.iter().map(|after| after.job.clone()));
         let Some(entry) = self.entries.get_mut(&name) else { return Ok(false) };
         let record = &mut entry.record;
@@ -143,6 +151,10 @@ impl Roster {
             return Err(JobError::TooMany(JOBS_MAX));
         }
         let name = spec.name.clone();
+        // Its launches are counted anew: children of a job of this name know none of them.
+        for child in self.graph.children(&name) {
+            self.decide(&child, |turn| turn.record.seen.retain(|(job, _)| *job != name));
+        }
         self.graph.set(&name, spec.after.iter().map(|after| after.job.clone()));
         let mut record = Record::new(spec, now, by);
         record.decided = begin_of(schedule.as_ref(), now);
@@ -200,6 +212,18 @@ impl Roster {
         self.graph.set(name, []);
         self.write(name, cx);
     }
+}
+
+/// Disables a job of a backup whose one time has passed. Returns a note about that.
+pub fn disable_spent(spec: &mut JobSpec, now: Time) -> Option<String> {
+    let schedule = schedule_of(spec, now, &TimeZone::UTC).ok().flatten()?;
+    let Schedule::At(at) = schedule else { return None };
+    let late = now.since(at);
+    if at > now || late <= spec.start_within.unwrap_or_default().0 || spec.disabled {
+        return None;
+    }
+    spec.disabled = true;
+    Some(format!("it is disabled and never fires: {at} has passed"))
 }
 
 /// The settings that say when a job fires.

@@ -121,10 +121,18 @@ impl Roster {
         let ended = self.decide(name, |turn| turn.end(launch, by, &why));
         if ended != Some(true) {
             self.advance(name, cx);
-            let (job, launch) = (name.to_owned(), launch.to_string());
-            return to.tell(Err(JobError::UnknownLaunch { job, launch }));
+            return to.tell(Err(self.not_under_way(name, launch)));
         }
         self.changed(name, view_to(to), cx);
+    }
+
+    /// Why there is nothing to cancel: a launch is over, or was never there.
+    fn not_under_way(&self, name: &str, launch: u64) -> JobError {
+        let job = name.to_owned();
+        match self.found(name).ok().and_then(|entry| entry.record.launch(launch)) {
+            Some(over) => JobError::LaunchOver { job, launch, state: over.state.name().into() },
+            None => JobError::UnknownLaunch { job, launch: launch.to_string() },
+        }
     }
 
     /// Forgets the history of a job with its counts and last times.
@@ -140,6 +148,7 @@ impl Roster {
             record.pages.0 = record.pages.1;
             record.counts = Default::default();
             (record.last_success, record.last_error, record.status) = (None, None, None);
+            record.is_failing = false;
         }
         self.changed(name, view_to(to), cx);
     }

@@ -71,6 +71,7 @@ impl Roster {
         self.rest.jobs = rest.into_iter().collect();
         self.rest.check = is_trusted.then(|| (Arc::from(""), self.now()));
         self.seen = self.now();
+        self.since = self.seen;
         for name in awake {
             if self.is_at_rest {
                 continue;

@@ -174,3 +174,58 @@ fn a_backup_of_nested_jobs_comes_with_parents_first() {
     let error = turnwheel_jobs::dkron::read_backup(&lone).unwrap_err().to_string();
     assert!(error.contains("«leaf»") && error.contains("«gone»"), "{error}");
 }
+
+#[test]
+fn a_child_of_dkron_has_no_schedule_of_its_own() {
+    let backup = json!([
+        {"name": "child", "schedule": "@every 1s", "parent_job": "parent", "executor": "play"},
+        {"name": "parent", "schedule": "@manually", "executor": "play"},
+    ]);
+    let read = turnwheel_jobs::dkron::read_backup(&backup).unwrap();
+    assert!(read[1].1.iter().any(|note| note.contains("@every 1s is left out")), "{:?}", read[1].1);
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    read.into_iter().for_each(|(spec, _)| drop(stage.put(spec)));
+    stage.sim.advance(MINUTE);
+    assert!(stage.history("child").is_empty(), "its parent has not run");
+    stage.wait(stage.jobs.run("parent", "ann", false)).unwrap();
+    stage.sim.advance(MINUTE);
+    assert_eq!(stage.history("child").len(), 1);
+}
+
+#[test]
+fn a_backup_with_a_cycle_is_refused_with_its_names() {
+    let entry = |name: &str, parent: &str| json!({"name": name, "parent_job": parent});
+    let backup = json!([entry("x", "b"), entry("a", "c"), entry("b", "a"), entry("c", "b")]);
+    let error = turnwheel_jobs::dkron::read_backup(&backup).unwrap_err().to_string();
+    assert!(error.contains("would wait for each other"), "{error}");
+    assert!(["a", "b", "c"].iter().all(|name| error.contains(&format!("{name} → "))), "{error}");
+}
+
+#[test]
+fn a_child_of_a_removed_ephemeral_parent_can_be_edited() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    let parent = || job("parent", "@manually", |spec| spec.ephemeral = true);
+    stage.put(parent());
+    stage.put(after("child", &[("parent", On::Success)]));
+    stage.wait(stage.jobs.run("parent", "ann", false)).unwrap();
+    stage.sim.run_until_idle();
+    let problem = stage.get("child").problem.expect("its parent is gone");
+    assert!(problem.contains("no job «parent»"), "{problem}");
+    let mut child = after("child", &[("parent", On::Success)]);
+    child.owner = "ann".to_owned();
+    assert_eq!(stage.put(child).revision, 2);
+    // A parent of the same name has its child again.
+    stage.put(parent());
+    assert_eq!(stage.get("child").problem, None);
+    stage.wait(stage.jobs.run("parent", "ann", false)).unwrap();
+    stage.sim.run_until_idle();
+    assert_eq!(stage.history("child").len(), 2);
+}
+
+#[test]
+fn a_parent_is_named_once() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("parent", "@manually", |_| ()));
+    let error = stage.refused(after("child", &[("parent", On::Success), ("parent", On::Failure)]));
+    assert!(error.contains("names «parent» twice"), "{error}");
+}

@@ -154,3 +154,21 @@ fn jobs_at_rest_are_edited_and_not_launched() {
     let error = stage.wait(jobs.run("later", "ann", false)).unwrap_err().to_string();
     assert!(error.contains("start turnwheel serve"), "{error}");
 }
+
+#[test]
+fn a_job_of_a_backup_whose_time_has_passed_comes_back_disabled() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    let mut spent = job("once", "@at 2025-12-31T00:00:00Z", |_| ());
+    assert!(stage.refused(spent.clone()).contains("has passed"));
+    let now = time("2026-01-01T00:00:00Z");
+    let note = turnwheel_jobs::disable_spent(&mut spent, now).expect("its time has passed");
+    assert!(note.contains("2025-12-31T00:00:00Z has passed"), "{note}");
+    assert_eq!(stage.put(spent.clone()).revision, 1);
+    assert_eq!(turnwheel_jobs::disable_spent(&mut spent, now), None);
+    assert_eq!(stage.put(spent).revision, 1, "a second import changes nothing");
+    stage.wait(stage.jobs.toggle("once", Some(false), "ann")).unwrap();
+    stage.sim.advance(MINUTE);
+    assert!(stage.history("once").is_empty(), "its time has passed");
+    let mut next = job("next", "@at 2026-01-02T00:00:00Z", |_| ());
+    assert_eq!(turnwheel_jobs::disable_spent(&mut next, now), None);
+}

@@ -12,7 +12,8 @@ use std::time::{Duration, SystemTime};
 use turnwheel_engine::{MemoryStore, SharedStore, Time, World};
 use turnwheel_jobs::{
     Asking, Call, Done, Executor, Executors, JobError, JobSpec, JobView, Jobs, JobsOptions, Launch,
-    LaunchState, NoNode, Node, Nodes, Overlap, RunState, Settings, Span, Verdict, WithJobs, Work,
+    LaunchState, Missed, NoNode, Node, Nodes, Overlap, RunState, Settings, Span, Verdict, WithJobs,
+    Work,
 };
 use turnwheel_runtime::sim::Sim;
 
@@ -237,7 +238,9 @@ impl Cluster {
 }
 
 fn each_second(name: &str) -> JobSpec {
-    job(name, "* * * * * *", |spec| spec.keep = 10_000)
+    // Every time of a change of the serving node is made up for.
+    let missed = Missed::All(Span::seconds(60));
+    job(name, "* * * * * *", |spec| (spec.keep, spec.missed) = (10_000, missed))
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Notifications: which events, how often, with what text, and what a failing one stops.
 
-use turnwheel_jobs::{Event, JobSpec, LaunchState, Missed, Notify, Overlap, Settings};
+use turnwheel_jobs::{Event, JobSpec, LaunchState, Missed, Notify, Overlap, Settings, Span};
 
 use super::common::{job, set, Stage, HOUR, MINUTE, SECOND};
 
@@ -187,4 +187,49 @@ fn wrong_notifications_are_refused() {
     ] {
         assert!(error.contains("notify") && error.contains(problem), "{problem}: {error}");
     }
+}
+
+#[test]
+fn a_passed_deadline_is_a_failure() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    let mut spec = told("slow", "@manually", &ALL[1..]);
+    spec.deadline = Some(Span::seconds(5));
+    set(&mut spec, "takes", "30s");
+    stage.put(spec.clone());
+    run(&stage, "slow");
+    assert_eq!(sent(&stage), ["failure slow 1"]);
+    // Also in the pause before a retry.
+    (spec.retries, spec.config) = (3, Settings::new());
+    set(&mut spec, "fails", "9");
+    spec.backoff.first = Span::seconds(30);
+    stage.put(spec.clone());
+    run(&stage, "slow");
+    assert_eq!(sent(&stage), ["failure slow 2"]);
+    spec.config = Settings::new();
+    stage.put(spec);
+    run(&stage, "slow");
+    let mut last = sent(&stage);
+    last.sort();
+    assert_eq!(last, ["recovery slow 3", "success slow 3"]);
+}
+
+#[test]
+fn a_cancel_between_a_failure_and_a_success_keeps_the_recovery() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    let mut spec = told("flaky", "@manually", &[Event::Failure, Event::Recovery]);
+    set(&mut spec, "fails", "9");
+    stage.put(spec.clone());
+    run(&stage, "flaky");
+    spec.config = Settings::new();
+    set(&mut spec, "takes", "30s");
+    stage.put(spec);
+    stage.wait(stage.jobs.run("flaky", "ann", false)).unwrap();
+    stage.sim.advance(SECOND);
+    stage.wait(stage.jobs.cancel("flaky", 2, "bob")).unwrap();
+    stage.sim.run_until_idle();
+    assert_eq!(stage.get("flaky").status, Some(LaunchState::Cancelled));
+    run(&stage, "flaky");
+    assert_eq!(sent(&stage), ["failure flaky 1", "recovery flaky 3"]);
+    run(&stage, "flaky");
+    assert!(sent(&stage).is_empty());
 }

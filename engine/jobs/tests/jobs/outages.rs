@@ -1,6 +1,8 @@
 //! Missed times, lateness, and clocks that jump.
 
-use turnwheel_jobs::{Cause, LaunchState, Missed, Overlap, Span};
+use std::time::Duration;
+
+use turnwheel_jobs::{Cause, JobSpec, LaunchState, Missed, Overlap, Span};
 
 use super::common::{job, set, time, Stage, HOUR, MINUTE, SECOND};
 
@@ -106,4 +108,79 @@ fn a_jump_ahead_misses_times_and_a_jump_back_makes_up_for_them() {
     rows.sort();
     let expected = ["01:00:00 succeeded", "02:00:00 missed", "03:00:00 missed", "04:00:00 missed"];
     assert_eq!(rows, expected);
+}
+
+/// The launches of a job with a time each second that was away for eight: state and cause.
+fn short_outage(edit: impl FnOnce(&mut JobSpec)) -> Vec<(LaunchState, Cause)> {
+    let mut stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("often", "* * * * * *", edit));
+    stage.sim.advance(Duration::from_millis(500));
+    stage.outage(8 * SECOND);
+    stage.sim.run_until_idle();
+    stage.history("often").into_iter().map(|launch| (launch.state, launch.cause)).collect()
+}
+
+#[test]
+fn the_times_of_a_short_outage_are_missed_too() {
+    let (done, missed) = (LaunchState::Succeeded, LaunchState::Missed);
+    let mut none = vec![(missed, Cause::Schedule); 7];
+    none.push((done, Cause::Schedule));
+    assert_eq!(short_outage(|spec| spec.missed = Missed::None), none, "the newest one is late");
+    let mut latest = vec![(missed, Cause::Schedule); 7];
+    latest.push((done, Cause::CatchUp));
+    assert_eq!(short_outage(|_| ()), latest);
+    let all = short_outage(|spec| {
+        (spec.missed, spec.overlap) = (Missed::All(Span::seconds(3_600)), Overlap::Forbid);
+    });
+    assert_eq!(all, vec![(done, Cause::CatchUp); 8]);
+    let mut window = vec![(missed, Cause::Schedule); 5];
+    window.extend(vec![(done, Cause::CatchUp); 3]);
+    assert_eq!(short_outage(|spec| spec.missed = Missed::All(Span::seconds(3))), window);
+}
+
+#[test]
+fn one_time_of_a_short_outage_is_late() {
+    let mut stage = Stage::at("2026-01-01T00:59:58Z");
+    stage.put(job("nightly", "@hourly", |spec| spec.missed = Missed::None));
+    stage.outage(8 * SECOND);
+    stage.sim.run_until_idle();
+    assert_eq!(stage.rows("nightly"), ["01:00:00 succeeded"]);
+}
+
+#[test]
+fn deadlines_and_lateness_count_from_when_a_launch_is_due() {
+    let mut stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("caught", "@hourly", |spec| {
+        spec.deadline = Some(Span::seconds(5));
+        set(spec, "takes", "2s");
+    }));
+    stage.outage(HOUR + 10 * MINUTE);
+    stage.sim.advance(10 * SECOND);
+    assert_eq!(stage.rows("caught"), ["01:00:00 succeeded"], "it was made up for");
+    stage.put(job("spread", "@hourly", |spec| {
+        (spec.jitter, spec.start_within) = (Span::seconds(600), Some(Span::seconds(1)));
+        spec.deadline = Some(Span::seconds(5));
+        set(spec, "takes", "2s");
+    }));
+    stage.sim.advance(HOUR);
+    assert_eq!(stage.rows("spread"), ["02:00:00 succeeded"], "a jitter makes nothing late");
+}
+
+#[test]
+fn a_queued_launch_does_not_begin_after_its_deadline() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("slow", "@manually", |spec| {
+        (spec.deadline, spec.overlap) = (Some(Span::seconds(20)), Overlap::QueueAll);
+        set(spec, "takes", "15s");
+    }));
+    for _ in 0..3 {
+        stage.wait(stage.jobs.run("slow", "ann", false)).unwrap();
+    }
+    stage.sim.advance(MINUTE);
+    let history = stage.history("slow");
+    let states: Vec<LaunchState> = history.iter().map(|launch| launch.state).collect();
+    let (done, ended, left) =
+        (LaunchState::Succeeded, LaunchState::Cancelled, LaunchState::Skipped);
+    assert_eq!(states, [done, ended, left]);
+    assert!(history[2].runs.is_empty() && history[2].reason.contains("deadline of 20s passed"));
 }

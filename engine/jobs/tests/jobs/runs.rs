@@ -1,7 +1,7 @@
 //! Runs: attempts, outcomes, outputs, history.
 
 use turnwheel_engine::Time;
-use turnwheel_jobs::{Backoff, LaunchState, RunState, Span};
+use turnwheel_jobs::{Backoff, LaunchState, NoNode, RunState, Span};
 
 use super::common::{job, set, time, Stage, HOUR, MINUTE, SECOND};
 
@@ -87,6 +87,8 @@ fn a_running_launch_can_be_cancelled_and_the_row_says_who() {
     assert!(launch.ended_at.is_some() && launch.reason.contains("bob"));
     let error = stage.wait(stage.jobs.cancel("long", 7, "bob")).unwrap_err().to_string();
     assert!(error.contains("has no launch 7"), "{error}");
+    let error = stage.wait(stage.jobs.cancel("long", 1, "bob")).unwrap_err().to_string();
+    assert_eq!(error, "launch 1 of «long» is over: it is cancelled");
 }
 
 #[test]
@@ -220,4 +222,34 @@ fn history_is_kept_by_size_over_pages() {
     assert_eq!(stage.play.begun.lock().expect("no panic before").len(), begun);
     let refused = job("none", "@daily", |spec| spec.keep_bytes = Some(0));
     assert!(stage.refused(refused).contains("keep_bytes"));
+}
+
+#[test]
+fn a_retry_without_a_node_waits_for_one() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    let spec = |region: &str| {
+        job("moving", "@manually", |spec| {
+            (spec.retries, spec.no_node) = (1, NoNode::Wait(Span::seconds(30)));
+            spec.targets.insert("region".to_owned(), region.to_owned());
+            set(spec, "takes", "10s");
+            set(spec, "fails", "1");
+        })
+    };
+    for (id, (region, state)) in
+        (1..).zip([("eu", LaunchState::Succeeded), ("mars", LaunchState::Failed)])
+    {
+        stage.put(spec("eu"));
+        stage.wait(stage.jobs.run("moving", "ann", false)).unwrap();
+        stage.sim.advance(SECOND);
+        stage.put(spec("mars"));
+        stage.sim.advance(20 * SECOND);
+        let waiting = stage.get("moving").active[0].runs[1].clone();
+        assert_eq!((waiting.attempt, waiting.state.name()), (2, "waiting"));
+        stage.put(spec(region));
+        stage.sim.advance(MINUTE);
+        let launch = stage.block(stage.jobs.launch("moving", id)).unwrap();
+        assert_eq!((launch.state, launch.runs.len()), (state, 2));
+        let is_told = launch.reason.contains("region=mars");
+        assert_eq!(is_told, state == LaunchState::Failed, "{}", launch.reason);
+    }
 }
