@@ -40,9 +40,12 @@ impl Journal {
     pub(crate) fn renew(&self, rows: Vec<PlanRow>, taken: impl Fn(&PlanRow) + Send + 'static) {
         let renewed = self.writer.submit(move |writer: &mut Writer, cx| {
             for row in rows {
-                let is_newest = writer.heads.0.lock().get(&row.id) == Some(&row.head);
-                if is_newest && writer.found.contains(&row.id) {
-                    taken(&row);
+                if writer.heads.0.lock().get(&row.id) != Some(&row.head) {
+                    continue;
+                }
+                taken(&row);
+                // A row that another world of this process has left is on its way.
+                if writer.found.contains(&row.id) {
                     writer.is_behind(writer.last + 1, row);
                 }
             }

@@ -9,6 +9,7 @@ use super::{Opening, World};
 use crate::connect::Word;
 use crate::error::StoreError;
 use crate::id::PlanId;
+use crate::plan::PlanState;
 use crate::run;
 use crate::store::{Slots, StoreReader, SCHEDULES_SLOT};
 use crate::time::Time;
@@ -56,7 +57,8 @@ impl World {
                 match row {
                     Ok(Some(row)) if row.wakes_at.is_some_and(|at| at <= now) => self.wake(*plan),
                     Ok(Some(row)) => {
-                        if row.is_busy {
+                        // The end of a plan may not have been told.
+                        if row.is_busy || row.state == PlanState::Stopped {
                             busy.push(*plan);
                         }
                         rows.push(row);
