@@ -46,7 +46,15 @@ fn an_output_is_followed_while_it_is_written() {
     errors.expect("text");
     assert!(follower.wait().expect("it ends").success());
     assert!(said.contains("launch 1 of slow: succeeded"), "{said}");
-    // Later it is what was kept.
+    // Later it is what was kept, from a byte on.
+    let rest = |from: u64| {
+        let path = format!("/api/v1/jobs/slow/launches/1/output/live?from={from}");
+        server.get(&path).text
+    };
+    let last = rest(8);
+    assert!(last.contains(r#""three\n""#) && !last.contains("one"), "{last}");
+    let end = rest(14);
+    assert!(end.contains("event: end") && !end.contains("event: output"), "{end}");
     let again = place.ok(&["job", "history", "slow", "-f", "--output", "1"]);
     assert!(again.starts_with("one\ntwo\n"), "{again}");
     server.get("/api/v1/jobs/slow/launches/9/output/live").is_problem(404, "job-unknown");

@@ -126,6 +126,9 @@ fn clients_of_dkron_are_answered() {
     let patch = json!({"name": "one", "metadata": {"team": "a"}}).to_string();
     let patched = server.send("PATCH", "/v1/jobs", &[], Some(&patch)).ok();
     assert_eq!((&patched["owner"], &patched["metadata"]["team"]), (&json!("ann"), &json!("a")));
+    let nobody = dkron("nobody", &json!({})).to_string();
+    server.send("PATCH", "/v1/jobs", &[], Some(&nobody)).is_problem(404, "job-unknown");
+    server.send("PUT", "/api/v1/jobs/one", &[], Some("[\"one\"]")).is_problem(422, "body-invalid");
     for (more, says) in [
         (json!({"name": "One"}), "name"),
         (json!({"concurrency": "sometimes"}), "none of allow and forbid"),
@@ -162,6 +165,14 @@ fn clients_of_dkron_are_answered() {
     assert_eq!(first["id"], run.header("x-execution-id"));
     let whole = server.get(&format!("/v1/jobs/one/executions/{}", run.header("x-execution-id")));
     assert_eq!(whole.ok()["output"], "done\n");
+    server.post("/v1/jobs", &dkron("far", &json!({"tags": {"region": "mars"}}))).ok();
+    server.post("/v1/jobs/far/run", &json!({})).ok();
+    let far = server.get("/v1/jobs/far/executions").ok();
+    let said = far[0]["output"].as_str().unwrap_or_default();
+    assert!(said.contains("region") && far[0]["node_name"] == "", "{far}");
+    let path = format!("/v1/jobs/far/executions/{}", far[0]["id"].as_str().unwrap_or_default());
+    assert_eq!(server.get(&path).ok()["output"], far[0]["output"]);
+    server.send("DELETE", "/v1/jobs/far", &[], None).ok();
     server.get("/v1/jobs/one/executions/9-1-x").is_problem(404, "job-unknown");
     let emptied = server.send("DELETE", "/v1/jobs/one/executions", &[], None).ok();
     assert_eq!((&emptied["success_count"], &emptied["last_success"]), (&json!(0), &Value::Null));

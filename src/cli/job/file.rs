@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{json, Value};
 use turnwheel::flow::documents;
-use turnwheel::jobs::{show, JobSpec, Jobs};
+use turnwheel::jobs::{cycle_of, show, JobSpec, Jobs};
 
 use super::{all, ask, done, path, Remote, Settings};
 use crate::cli::confirm;
@@ -91,10 +91,13 @@ pub(super) fn specs(files: &[String]) -> Result<Vec<JobSpec>, Exit> {
             specs.push(spec);
         }
     }
-    Ok(in_order(specs))
+    match cycle_of(&specs) {
+        Some(cycle) => Err(Exit::usage(format!("{}: {cycle}", files.join(", ")))),
+        None => Ok(in_order(specs)),
+    }
 }
 
-/// Parents before the jobs that run after them; those of a cycle are last, for the server to refuse.
+/// Parents before the jobs that run after them.
 fn in_order(mut open: Vec<JobSpec>) -> Vec<JobSpec> {
     let mut ordered: Vec<JobSpec> = Vec::new();
     while !open.is_empty() {

@@ -4,11 +4,14 @@ mod add;
 mod file;
 mod follow;
 
+use std::time::SystemTime;
+
 use clap_complete::engine::ArgValueCompleter;
 use serde_json::{json, Value};
 use turnwheel::engine::World;
 use turnwheel::jobs::{
-    dkron, show, Asking, Executors, JobError, JobSpec, Jobs, JobsOptions, Node, Notify, WithJobs,
+    disable_spent, dkron, show, Asking, Executors, JobError, JobSpec, Jobs, JobsOptions, Node,
+    Notify, WithJobs,
 };
 use turnwheel::runtime::completion::block_on;
 use turnwheel::runtime::Group;
@@ -329,6 +332,11 @@ fn import(settings: &Settings, file: &str, is_dkron: bool) -> Result<(), Exit> {
             file::specs(&[file.to_owned()])?.into_iter().map(|spec| (spec, Vec::new())).collect()
         }
     };
+    let jobs = jobs.into_iter().map(|(mut spec, mut notes)| {
+        notes.extend(disable_spent(&mut spec, SystemTime::now().into()));
+        (spec, notes)
+    });
+    let jobs: Vec<(JobSpec, Vec<String>)> = jobs.collect();
     let outcomes = store(settings, jobs.iter().map(|(spec, _)| spec.clone()).collect())?;
     let mut failed = 0;
     for ((spec, notes), outcome) in jobs.iter().zip(outcomes) {

@@ -1,6 +1,7 @@
 //! Dkron's API, for its clients. `docs/dkron.md` says where it differs.
 
 use std::collections::HashMap;
+use std::time::SystemTime;
 
 use axum::extract::State;
 use axum::http::{header, HeaderName, HeaderValue, StatusCode, Uri};
@@ -8,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::Router;
 use serde_json::{json, Value};
-use turnwheel_jobs::{dkron, JobError, JobView, Jobs, Launch, Node};
+use turnwheel_jobs::{disable_spent, dkron, JobError, JobView, Jobs, Launch, LaunchState, Node};
 
 use super::jobs::{jobs, note, refuse_other};
 use crate::http::access::Principal;
@@ -216,11 +217,7 @@ async fn patch(
 ) -> Result<Response, Problem> {
     let sent = body(&raw)?;
     let name = sent["name"].as_str().unwrap_or_default().to_owned();
-    let mut job = match jobs(&api)?.get(&name).await? {
-        Ok(view) => dkron::job(&view),
-        Err(JobError::Unknown(_)) => json!({}),
-        Err(error) => return Err(error.into()),
-    };
+    let mut job = dkron::job(&jobs(&api)?.get(&name).await??);
     for (field, value) in sent.as_object().into_iter().flatten() {
         job[field] = value.clone();
     }
@@ -302,7 +299,10 @@ async fn executions(
     let limit = place(&given, "output_size_limit")?;
     let mut runs: Vec<(Launch, usize)> = Vec::new();
     for launch in jobs.history(&name, None, EXECUTIONS_MAX).await? {
-        runs.extend((0..launch.runs.len()).rev().map(|run| (launch.clone(), run)));
+        // A failed launch without a node has one row, with the reason.
+        let is_empty = launch.runs.is_empty() && launch.state == LaunchState::Failed;
+        let rows = launch.runs.len() + usize::from(is_empty);
+        runs.extend((0..rows).rev().map(|run| (launch.clone(), run)));
     }
     // Newest first by default; the order of the query is that of the list then.
     let is_ascending = given.get("_order").is_some_and(|order| order.eq_ignore_ascii_case("asc"));
@@ -436,12 +436,14 @@ async fn restore(
     let jobs = jobs(&api)?;
     let backup: Value = parse(&bytes)?;
     let mut report = Vec::new();
-    for (spec, _) in dkron::read_backup(&backup)? {
+    for (mut spec, _) in dkron::read_backup(&backup)? {
+        let disabled = disable_spent(&mut spec, SystemTime::now().into());
+        let disabled = disabled.map_or_else(String::new, |note| format!(" ({note})"));
         let name = spec.name.clone();
         let put = jobs.put(spec, None, &who.name).await?;
         note(&who, "restore", &name, &put);
         report.push(match put {
-            Ok(_) => format!("success create {name}"),
+            Ok(_) => format!("success create {name}{disabled}"),
             Err(error) => format!("fail create {name}: {error}"),
         });
     }

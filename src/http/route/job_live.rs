@@ -104,9 +104,10 @@ impl Followed {
         let launch = self.ended(&mut look).await;
         if self.from == began_at {
             // It ended before anybody followed it.
-            let output = self.kept().await;
-            let data = json!({"text": output, "from": began_at, "next": output.len()});
-            if !output.is_empty() && to.send(event("output", &data)).await.is_err() {
+            let (output, first) = self.kept().await;
+            let (text, from) = rest_of(&output, first, began_at);
+            let data = json!({"text": text, "from": from, "next": from + text.len() as u64});
+            if !text.is_empty() && to.send(event("output", &data)).await.is_err() {
                 return;
             }
         }
@@ -145,16 +146,26 @@ impl Followed {
         }
     }
 
-    async fn kept(&self) -> String {
+    /// The output that is kept, and the number of its first byte.
+    async fn kept(&self) -> (String, u64) {
         let Ok(launch) = self.jobs.launch(&self.name, self.launch).await else {
-            return String::new();
+            return (String::new(), 0);
         };
         let place = self.run.unwrap_or(launch.runs.len()).saturating_sub(1);
-        match launch.runs.get(place) {
-            Some(run) => self.jobs.output(run).await.unwrap_or_default(),
-            None => String::new(),
-        }
+        let Some(run) = launch.runs.get(place) else { return (String::new(), 0) };
+        let output = self.jobs.output(run).await.unwrap_or_default();
+        let first = run.output_bytes.saturating_sub(output.len() as u64);
+        (output, if run.is_cut { first } else { 0 })
     }
+}
+
+/// The part of an output from a byte on, and the number of its first byte. The first byte of the
+/// output has the number `first`.
+fn rest_of(output: &str, first: u64, from: u64) -> (&str, u64) {
+    let skipped = usize::try_from(from.saturating_sub(first)).unwrap_or(usize::MAX);
+    let begin = (skipped.min(output.len())..=output.len()).find(|at| output.is_char_boundary(*at));
+    let begin = begin.unwrap_or(output.len());
+    (&output[begin..], first + begin as u64)
 }
 
 fn event(name: &str, data: &Value) -> Event {

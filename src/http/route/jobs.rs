@@ -30,6 +30,7 @@ impl From<JobError> for Problem {
             JobError::HasDependants { .. }
             | JobError::Overlaps { .. }
             | JobError::NoRun { .. }
+            | JobError::LaunchOver { .. }
             | JobError::TooMany(_) => Code::JobState,
             JobError::Paused { .. } => Code::JobsPaused,
             _ => Code::StoreFailed,
@@ -157,8 +158,14 @@ pub(in crate::http) async fn put(
     NameAt(name): NameAt,
     Query(query): Query<PutQuery>,
     wanted: Precondition,
-    Json(mut spec): Json<JobSpec>,
+    Json(body): Json<Value>,
 ) -> Result<Response, Problem> {
+    let invalid = |problem: String| Problem::new(Code::BodyInvalid, format!("the body: {problem}"));
+    if !body.is_object() {
+        return Err(invalid("a job is a JSON object".to_owned()));
+    }
+    let mut spec: JobSpec =
+        serde_json::from_value(body).map_err(|error| invalid(error.to_string()))?;
     if spec.name.is_empty() {
         spec.name.clone_from(&name);
     }
