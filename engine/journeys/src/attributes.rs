@@ -119,7 +119,7 @@ impl Attributes {
         });
         let mut wrong: Vec<String> = wrong.collect();
         if let Some((value, journey)) = values.get(TIMEZONE).zip(self.quiet.get(platform)) {
-            if !value.as_str().is_some_and(|name| TimeZone::get(name).is_ok()) && !value.is_null() {
+            if value.as_str().is_none_or(|name| TimeZone::get(name).is_err()) && !value.is_null() {
                 let shown = shown(value);
                 wrong.push(format!(
                     "«{TIMEZONE}» is a time zone such as Europe/Berlin, and not {shown} (journey \

@@ -102,6 +102,12 @@ impl fmt::Debug for Journal {
     }
 }
 
+/// A task of the journal, with room for so many entries as may wait.
+fn bounded<S: Send + 'static>(group: &Group, name: &str, state: S) -> Result<Task<S>, BuildError> {
+    let task = group.task(state).name(name).mailbox(Mailbox::bounded(APPENDS_MAX)).spawn();
+    task.map_err(|error| BuildError::Threads(error.to_string()))
+}
+
 impl Journal {
     /// Takes a store for writing, for itself unless there is a lease, and starts its writer and
     /// reader in a group whose threads may block.
@@ -137,12 +143,7 @@ impl Journal {
             None => None,
         };
         let keeper = group.task(store.keeper()?).name("journal-keeper").spawn();
-        let reader = group
-            .task(reader)
-            .name("journal-reader")
-            .mailbox(Mailbox::bounded(APPENDS_MAX))
-            .spawn()
-            .map_err(|error| threads(&error))?;
+        let reader = bounded(group, "journal-reader", reader)?;
         let state = Writer {
             keeper: keeper.map_err(|error| threads(&error))?,
             is_keeping: false,
@@ -171,12 +172,7 @@ impl Journal {
             directory: Arc::clone(&directory),
             reader: reader.clone(),
         };
-        let writer = group
-            .task(state)
-            .name("journal-writer")
-            .mailbox(Mailbox::bounded(APPENDS_MAX))
-            .spawn()
-            .map_err(|error| threads(&error))?;
+        let writer = bounded(group, "journal-writer", state)?;
         if lease.is_some() {
             let settles = writer.submit(|writer: &mut Writer, cx| writer.settle_later(cx));
             settles.map_err(|error| threads(&error.kind))?;
