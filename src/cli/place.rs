@@ -244,6 +244,12 @@ pub(crate) fn note(world: &World) {
     }
 }
 
+/// The refusal of a verb that works on the store itself, while a server is named.
+pub(crate) fn no_server_can(server: &str) -> Exit {
+    Exit::usage(format!("this works on the store itself, and a server is named: {server}"))
+        .advice("name the store with --store FILE, on the machine that has it")
+}
+
 #[cfg(test)]
 mod tests {
     use super::without_password;
@@ -268,10 +274,4 @@ mod tests {
             assert_eq!(without_password(url), expected);
         }
     }
-}
-
-/// The refusal of a verb that works on the store itself, while a server is named.
-pub(crate) fn no_server_can(server: &str) -> Exit {
-    Exit::usage(format!("this works on the store itself, and a server is named: {server}"))
-        .advice("name the store with --store FILE, on the machine that has it")
 }

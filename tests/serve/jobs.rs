@@ -165,14 +165,6 @@ fn clients_of_dkron_are_answered() {
     assert_eq!(first["id"], run.header("x-execution-id"));
     let whole = server.get(&format!("/v1/jobs/one/executions/{}", run.header("x-execution-id")));
     assert_eq!(whole.ok()["output"], "done\n");
-    server.post("/v1/jobs", &dkron("far", &json!({"tags": {"region": "mars"}}))).ok();
-    server.post("/v1/jobs/far/run", &json!({})).ok();
-    let far = server.get("/v1/jobs/far/executions").ok();
-    let said = far[0]["output"].as_str().unwrap_or_default();
-    assert!(said.contains("region") && far[0]["node_name"] == "", "{far}");
-    let path = format!("/v1/jobs/far/executions/{}", far[0]["id"].as_str().unwrap_or_default());
-    assert_eq!(server.get(&path).ok()["output"], far[0]["output"]);
-    server.send("DELETE", "/v1/jobs/far", &[], None).ok();
     server.get("/v1/jobs/one/executions/9-1-x").is_problem(404, "job-unknown");
     let emptied = server.send("DELETE", "/v1/jobs/one/executions", &[], None).ok();
     assert_eq!((&emptied["success_count"], &emptied["last_success"]), (&json!(0), &Value::Null));
@@ -189,6 +181,21 @@ fn clients_of_dkron_are_answered() {
     assert_eq!(executions[0]["id"], made.header("x-execution-id"));
     assert_eq!(server.send("DELETE", "/v1/jobs/child", &[], None).ok()["name"], "child");
     server.send("DELETE", "/v1/jobs/child", &[], None).is_problem(404, "job-unknown");
+    server.stopped();
+}
+
+#[test]
+fn a_launch_that_no_node_takes_is_an_execution_for_clients_of_dkron() {
+    let place = Place::new();
+    let server = place.serve(&["--allow-shell"]);
+    server.post("/v1/jobs", &dkron("far", &json!({"tags": {"region": "mars"}}))).ok();
+    server.post("/v1/jobs/far/run", &json!({})).ok();
+    let far = server.get("/v1/jobs/far/executions").ok();
+    let said = far[0]["output"].as_str().unwrap_or_default();
+    assert!(said.contains("region") && far[0]["node_name"] == "", "{far}");
+    let path = format!("/v1/jobs/far/executions/{}", far[0]["id"].as_str().unwrap_or_default());
+    assert_eq!(server.get(&path).ok()["output"], far[0]["output"]);
+    server.send("DELETE", "/v1/jobs/far", &[], None).ok();
     server.stopped();
 }
 
