@@ -58,7 +58,8 @@ impl World {
                     Ok(Some(row)) if row.wakes_at.is_some_and(|at| at <= now) => self.wake(*plan),
                     Ok(Some(row)) => {
                         // The end of a plan may not have been told.
-                        if row.is_busy || row.state == PlanState::Stopped {
+                        let waits = [PlanState::Running, PlanState::Paused, PlanState::Scheduled];
+                        if row.is_busy || !waits.contains(&row.state) {
                             busy.push(*plan);
                         }
                         rows.push(row);

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant, SystemTime};
 use turnwheel_engine::store::{slot_of_key, Store};
 use turnwheel_engine::{SharedStore, Time, World};
 use turnwheel_jobs::{
-    Call, Done, Executor, Executors, JobSpec, Jobs, JobsOptions, Launch, LaunchState, Node, Run,
-    RunState, Settings, Unknown, Verdict, WithJobs, Work,
+    Call, Done, Executor, Executors, JobSpec, Jobs, JobsOptions, Launch, LaunchState, Missed, Node,
+    Run, RunState, Settings, Span, Unknown, Verdict, WithJobs, Work,
 };
 use turnwheel_runtime::completion::block_on;
 use turnwheel_runtime::{Group, Pinning};
@@ -187,7 +187,9 @@ fn jobs_survive_the_deaths_of_their_nodes() {
         keep: 10_000,
         ..JobSpec::default()
     };
-    nodes[2].put(&spec("tick", "* * * * * *"));
+    // Every time of a change of the serving node is made up for.
+    let missed = Missed::All(Span::seconds(60));
+    nodes[2].put(&JobSpec { missed, ..spec("tick", "* * * * * *") });
     // A run whose node dies in the middle of it: nobody knows its outcome, and it is retried. The node of
     // the retry may be the one that dies next.
     let mut long = spec("long", "@manually");
