@@ -71,10 +71,7 @@ pub(crate) fn trouble(error: &Error) -> Trouble {
             return Trouble::InUse { holder: text(problem.detail()), until: text(problem.hint()) };
         }
         DAMAGED => {
-            return Trouble::Refused(StoreError::Corrupt(format!(
-                "{}: nothing was written; put them back from a backup of the schema",
-                problem.message()
-            )));
+            return Trouble::Refused(StoreError::Corrupt(problem.message().to_owned()));
         }
         _ => {}
     }
@@ -146,9 +143,8 @@ fn advice(code: &SqlState) -> Option<&'static str> {
             "make it first, for example with «createdb», or name another one in the URL"
         }
         code if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
-            "this server or this user takes no writes: name the primary in the URL, or all servers \
-             with target_session_attrs=read-write; on a primary, turn \
-             default_transaction_read_only off for the user and the database"
+            "this server takes no writes: name the primary in the URL, or all servers with \
+             target_session_attrs=read-write"
         }
         code if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
             "the user needs CREATE on the database, or a schema of its own: GRANT CREATE ON \

@@ -9,7 +9,6 @@ use turnwheel_runtime::{Context, Task, TaskJob};
 
 use super::delivery::{deliver, Delivery};
 use super::meter::{Meter, Tally};
-use super::settle::Left;
 use super::unsure::Unsure;
 use super::worlds::Known;
 use super::{
@@ -92,7 +91,6 @@ pub(super) struct Writer {
     /// Plans whose rows are behind without a new entry: one that is removed meanwhile stays
     /// removed.
     pub(super) refreshed: HashSet<PlanId>,
-    pub(super) left: Left,
     pub(super) is_trailing: bool,
     pub(super) locks: Arc<Locks>,
     pub(super) followers: Arc<Followers>,
@@ -334,7 +332,6 @@ impl Writer {
             Some((first, _)) => first - 1,
             None => self.last,
         };
-        let projected = self.left.limit(projected);
         let verdicts = self.store.commit(&Batch { appends, changes, rows: &rows, projected });
         self.meter.committed(verdicts.is_ok());
         if verdicts.is_err() {

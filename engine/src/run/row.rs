@@ -35,13 +35,9 @@ pub fn row(plan: &Plan) -> PlanRow {
     }
 }
 
-/// Whether a start has to look after it at once. A halted plan has steps that run no more; one between
-/// two of its runs has no step that waits.
+/// Whether a start has to look after it at once. A halted plan has steps that run no more.
 fn goes_on(plan: &Plan) -> bool {
-    plan.is_busy()
-        || plan.state == PlanState::Planned
-        || (plan.state == PlanState::Running && plan.is_settled())
-        || plan.waits_for_plans()
+    plan.is_busy() || plan.state == PlanState::Planned || plan.waits_for_plans()
 }
 
 /// Its labels, and those by which its promises are found.

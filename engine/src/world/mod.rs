@@ -1,6 +1,5 @@
 //! A world: the actions, the threads and the store that plans run with.
 
-mod adopt;
 mod asking;
 mod builder;
 mod bulk;

@@ -11,7 +11,6 @@ mod copying;
 mod jobs;
 mod journeys;
 mod nodes;
-mod pooler;
 mod refusals;
 mod server;
 mod trouble;
