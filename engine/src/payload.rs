@@ -1,5 +1,6 @@
 //! Inputs, outputs and events as they are stored: JSON text.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,6 +12,14 @@ use crate::finite::is_finite;
 use crate::limits::PAYLOAD_BYTES_MAX;
 
 const NULL: &str = "null";
+
+/// A buffer that has grown beyond this is not kept.
+const BUFFER_BYTES_MAX: usize = 64 << 10;
+
+thread_local! {
+    /// The place where values become text: the text that is kept is allocated once, in its size.
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// A JSON text. Clones share it. A `null` is not allocated: most steps begin with one.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -33,14 +42,29 @@ impl Payload {
     /// It cannot be written as JSON, as NaN and infinite floats cannot, or its text is longer than
     /// [`PAYLOAD_BYTES_MAX`](crate::limits::PAYLOAD_BYTES_MAX).
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, PayloadError> {
-        let text = serde_json::to_string(value).map_err(PayloadError::NotSerializable)?;
+        // A value that expresses others while it is expressed finds an empty buffer there.
+        let mut buffer = BUFFER.take();
+        buffer.clear();
+        let payload = Self::express(value, &mut buffer);
+        if buffer.capacity() <= BUFFER_BYTES_MAX {
+            BUFFER.set(buffer);
+        }
+        payload
+    }
+
+    fn express<T: Serialize + ?Sized>(
+        value: &T,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Self, PayloadError> {
+        serde_json::to_writer(&mut *buffer, value).map_err(PayloadError::NotSerializable)?;
+        let text = std::str::from_utf8(buffer).expect("JSON is text");
         if text.len() > PAYLOAD_BYTES_MAX {
             return Err(PayloadError::TooLong { bytes: text.len() });
         }
         if text.contains(NULL) && !is_finite(value) {
             return Err(PayloadError::NotFinite);
         }
-        Ok(Self::from_text(&text))
+        Ok(Self::from_text(text))
     }
 
     /// Expresses a value around one that has passed the limit already.

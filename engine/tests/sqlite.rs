@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use turnwheel_engine::store::{Append, Batch, PlanRow, Removal, RowWrite, Slots, StoreWriter};
+use turnwheel_engine::store::{
+    Append, Batch, Filter, PlanRow, Removal, RowWrite, Slots, StoreReader, StoreWriter,
+};
 use turnwheel_engine::{PlanId, PlanResult, PlanState, Store, StoreError, Time, Waiting};
 use turnwheel_sqlite::{SqliteCheck, SqliteStore, SqliteSync};
 
@@ -32,9 +34,9 @@ fn row(number: u64) -> PlanRow {
         head: number,
         state: PlanState::Stopped,
         result: PlanResult::Success,
-        label: "label".to_owned(),
-        action: "play".to_owned(),
-        by: "trigger".to_owned(),
+        label: "label".into(),
+        action: "play".into(),
+        by: "trigger".into(),
         labels: BTreeMap::new(),
         created_at: Time(number),
         started_at: None,
@@ -154,7 +156,7 @@ fn a_newer_file_is_refused_and_left_as_it_is() {
     file.pragma_update(None, "user_version", 99).unwrap();
     drop(file);
     let Err(error) = SqliteStore::new(&path).writer() else { panic!("it was opened") };
-    assert!(matches!(error, StoreError::TooNew { found: 99, known: 3, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::TooNew { found: 99, known: 4, .. }), "{error:?}");
     let Err(error) = SqliteStore::restore(&path, folder.path().join("copy.db")) else {
         panic!("it was restored")
     };
@@ -162,6 +164,56 @@ fn a_newer_file_is_refused_and_left_as_it_is() {
     let file = rusqlite::Connection::open(&path).unwrap();
     let version: u32 = file.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
     assert_eq!(version, 99);
+}
+
+/// Files of the third format counted by triggers.
+#[test]
+fn a_file_with_triggers_counts_each_plan_once_after_it_was_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plans.db");
+    let store = SqliteStore::new(&path);
+    let write = |writer: &mut dyn StoreWriter, number, labels: &[(&str, &str)]| {
+        let label = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let labels = labels.iter().map(label).collect();
+        let rows =
+            [RowWrite { row: PlanRow { labels, ..row(number) }, epoch: 0, is_refresh: false }];
+        let batch = Batch { appends: &[], changes: &[], rows: &rows, projected: 0 };
+        writer.commit(&batch).unwrap();
+    };
+    let mut writer = store.writer().unwrap();
+    write(&mut *writer, 1, &[("who", "Ann")]);
+    drop(writer);
+    let file = rusqlite::Connection::open(&path).unwrap();
+    file.execute_batch(
+        "CREATE TRIGGER counts_new AFTER INSERT ON plans BEGIN
+             UPDATE counts SET plans = plans + 1;
+         END;
+         CREATE TRIGGER labels_new AFTER INSERT ON plans BEGIN
+             INSERT INTO labels SELECT key, value, new.id FROM json_each(new.labels);
+         END;
+         PRAGMA user_version = 3;",
+    )
+    .unwrap();
+    drop(file);
+
+    let mut writer = store.writer().unwrap();
+    write(&mut *writer, 2, &[("who", "Bob"), ("urgent", "")]);
+    write(&mut *writer, 2, &[("who", "Eve")]);
+    let mut reader = store.reader().unwrap();
+    let counted = |reader: &mut dyn StoreReader| {
+        reader.counts().unwrap().iter().map(|count| count.plans).collect::<Vec<_>>()
+    };
+    assert_eq!(counted(&mut *reader), [2]);
+    let found = |reader: &mut dyn StoreReader, value: &str| {
+        let labels = vec![("who".to_owned(), Some(value.to_owned()))];
+        reader.list(&Filter { labels, limit: 9, ..Filter::default() }).unwrap().len()
+    };
+    let names = ["Ann", "Bob", "Eve"].map(|name| found(&mut *reader, name));
+    assert_eq!(names, [1, 0, 1]);
+    let removal = Removal { plan: plan(2), head: 2, epoch: 0 };
+    assert_eq!(writer.remove(&[removal]).unwrap(), 1);
+    assert_eq!(counted(&mut *reader), [1]);
+    assert_eq!(found(&mut *reader, "Eve"), 0);
 }
 
 #[test]

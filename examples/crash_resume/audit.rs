@@ -65,7 +65,7 @@ fn all_plans(world: &World) -> Result<Vec<(PlanId, String)>, Box<dyn Error>> {
         let rows = block_on(world.list(Filter { before, limit: PAGE, ..Filter::default() }))??;
         before = rows.last().map(|row| row.id);
         let is_last = rows.len() < PAGE;
-        plans.extend(rows.into_iter().map(|row| (row.id, row.label)));
+        plans.extend(rows.into_iter().map(|row| (row.id, row.label.to_string())));
         if is_last {
             return Ok(plans);
         }

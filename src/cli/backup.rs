@@ -115,7 +115,7 @@ pub(crate) fn export(settings: &Settings, arguments: &Export) -> Result<(), Exit
         for row in &rows {
             let line = json!({
                 "plan": row.id.to_string(),
-                "label": row.label,
+                "label": &*row.label,
                 "labels": row.labels,
                 "state": row.state.name(),
                 "result": row.result.name(),

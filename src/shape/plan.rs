@@ -77,9 +77,9 @@ pub fn row(row: PlanRow) -> api::PlanSummary {
         if is_over { (row.waits_for, String::new()) } else { (String::new(), row.waits_for) };
     api::PlanSummary {
         id: row.id.to_string(),
-        label: row.label,
-        action: row.action,
-        by: row.by,
+        label: row.label.to_string(),
+        action: row.action.to_string(),
+        by: row.by.to_string(),
         labels: row.labels,
         waits: row.waits.name().to_owned(),
         state: row.state.name().to_owned(),

@@ -178,9 +178,9 @@ fn row(row: &Row) -> Result<PlanRow, StoreError> {
         head: count(row, 1)?,
         state: named(row, 2, PlanState::from_name)?,
         result: named(row, 3, PlanResult::from_name)?,
-        label: string(row, 4)?,
-        action: string(row, 13)?,
-        by: string(row, 14)?,
+        label: string(row, 4)?.into(),
+        action: string(row, 13)?.into(),
+        by: string(row, 14)?.into(),
         labels: serde_json::from_str(labels)
             .map_err(|error| damaged(row, 15, &error.to_string()))?,
         created_at: Time(count(row, 5)?),

@@ -5,6 +5,7 @@
 mod ballast;
 mod cell;
 mod check;
+mod counts;
 mod error;
 mod head;
 mod identity;
@@ -14,6 +15,7 @@ mod lock;
 mod path;
 mod reader;
 mod room;
+mod rows;
 mod schedules;
 mod schema;
 mod statements;

@@ -147,9 +147,14 @@ fn unfit(column: usize, problem: String) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, problem.into())
 }
 
-fn named<T>(row: &Row<'_>, column: usize, from_name: fn(&str) -> Option<T>) -> rusqlite::Result<T> {
-    let name: String = row.get(column)?;
-    from_name(&name).ok_or_else(|| unfit(column, format!("«{name}» is unknown")))
+/// A column that names one of ours.
+pub(super) fn named<T>(
+    row: &Row<'_>,
+    column: usize,
+    from_name: fn(&str) -> Option<T>,
+) -> rusqlite::Result<T> {
+    let name = row.get_ref(column)?.as_str()?;
+    from_name(name).ok_or_else(|| unfit(column, format!("«{name}» is unknown")))
 }
 
 fn row(row: &Row<'_>) -> rusqlite::Result<PlanRow> {

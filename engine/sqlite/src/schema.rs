@@ -8,10 +8,10 @@ use turnwheel_engine::StoreError;
 use crate::error::failure;
 
 /// The format of the file: `user_version`.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// How to go from each format to the next.
-const MIGRATIONS: [&str; VERSION as usize] = [FIRST, SLOTS, DUE_STATES];
+const MIGRATIONS: [&str; VERSION as usize] = [FIRST, SLOTS, DUE_STATES, NO_TRIGGERS];
 
 const FIRST: &str = "CREATE TABLE journal (
          seq INTEGER PRIMARY KEY,
@@ -181,6 +181,14 @@ const SLOTS: &str = "CREATE TABLE turnwheel_slots (
 /// States of entities that are looked at when their time has come.
 const DUE_STATES: &str = "ALTER TABLE states ADD COLUMN due INTEGER;
      CREATE INDEX states_due ON states (entity, due, key) WHERE due IS NOT NULL;";
+
+/// The writer of rows writes labels and numbers itself.
+const NO_TRIGGERS: &str = "DROP TRIGGER IF EXISTS labels_new;
+     DROP TRIGGER IF EXISTS labels_changed;
+     DROP TRIGGER IF EXISTS labels_gone;
+     DROP TRIGGER IF EXISTS counts_new;
+     DROP TRIGGER IF EXISTS counts_changed;
+     DROP TRIGGER IF EXISTS counts_gone;";
 
 /// The names of all tables, indices and triggers of the store.
 pub(super) fn objects() -> HashSet<&'static str> {

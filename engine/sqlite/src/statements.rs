@@ -1,14 +1,12 @@
 //! The statements of a commit: entries with what they take, rows, removals.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+use rusqlite::{params, CachedStatement, OptionalExtension, Transaction};
 
-use rusqlite::{params, OptionalExtension, Transaction};
-
-use turnwheel_engine::store::{Append, PlanRow, Seq, Verdict};
+use turnwheel_engine::store::{Append, Seq, Verdict};
 use turnwheel_engine::PlanId;
 
-use crate::cell::moment;
+use crate::counts::Counts;
+use crate::rows::{forget_labels, Listed};
 use crate::{states, values};
 
 /// Removes a stopped plan if its newest entry is this one.
@@ -16,12 +14,15 @@ pub(super) fn remove(
     transaction: &Transaction<'_>,
     plan: PlanId,
     head: Seq,
+    counts: &mut Counts,
 ) -> rusqlite::Result<bool> {
-    let remove = "DELETE FROM plans WHERE id = ?1 AND head = ?2 AND state = 'stopped'";
+    let remove = "DELETE FROM plans WHERE id = ?1 AND head = ?2 AND state = 'stopped'
+        RETURNING state, result, waits, labels";
     let mut remove = transaction.prepare_cached(remove)?;
-    if remove.execute(params![plan.to_bytes(), head])? == 0 {
-        return Ok(false);
-    }
+    let key = params![plan.to_bytes(), head];
+    let Some(gone) = remove.query_row(key, Listed::of).optional()? else { return Ok(false) };
+    counts.add(gone.kind, -1);
+    forget_labels(transaction, plan, &gone.labels)?;
     let mut entry =
         transaction.prepare_cached("DELETE FROM journal WHERE seq = ?1 RETURNING prev")?;
     let mut seq = Some(head);
@@ -81,8 +82,18 @@ fn follow(transaction: &Transaction<'_>, append: &Append) -> rusqlite::Result<()
     Ok(())
 }
 
+/// The statement that writes an entry. It is prepared once for each batch: a look into the cache of
+/// statements copies the text.
+pub(super) fn entry_writer<'a>(
+    transaction: &'a Transaction<'_>,
+) -> rusqlite::Result<CachedStatement<'a>> {
+    transaction
+        .prepare_cached("INSERT INTO journal (seq, plan, prev, records) VALUES (?1, ?2, ?3, ?4)")
+}
+
 pub(super) fn write_append(
     transaction: &Transaction<'_>,
+    writer: &mut CachedStatement<'_>,
     append: &Append,
     last: &mut Seq,
 ) -> rusqlite::Result<Verdict> {
@@ -102,8 +113,7 @@ pub(super) fn write_append(
     }
     follow(transaction, append)?;
     let seq = *last + 1;
-    let write = "INSERT INTO journal (seq, plan, prev, records) VALUES (?1, ?2, ?3, ?4)";
-    transaction.prepare_cached(write)?.execute(params![
+    writer.execute(params![
         seq,
         append.plan.to_bytes(),
         append.prev,
@@ -111,55 +121,4 @@ pub(super) fn write_append(
     ])?;
     *last = seq;
     Ok(Verdict::Written(seq))
-}
-
-/// Whether a plan has a row.
-pub(super) fn has_row(transaction: &Transaction<'_>, plan: PlanId) -> rusqlite::Result<bool> {
-    let read = "SELECT EXISTS (SELECT 1 FROM plans WHERE id = ?1)";
-    transaction.prepare_cached(read)?.query_row([plan.to_bytes()], |read| read.get(0))
-}
-
-pub(super) fn write_row(transaction: &Transaction<'_>, row: &PlanRow) -> rusqlite::Result<()> {
-    if let Some((seq, bytes)) = &row.snapshot {
-        let write =
-            "INSERT OR REPLACE INTO turnwheel_snapshots (plan, seq, bytes) VALUES (?1, ?2, ?3)";
-        let bytes = values::keep(transaction, row.id, bytes)?;
-        transaction.prepare_cached(write)?.execute(params![row.id.to_bytes(), seq, bytes])?;
-    }
-    let write =
-        "INSERT INTO plans (id, head, state, result, label, created_at, started_at, ended_at,
-             wakes_at, is_busy, caller_plan, caller_step, waits_for, action, by, labels, waits)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
-         ON CONFLICT (id) DO UPDATE SET head = excluded.head, state = excluded.state,
-             result = excluded.result, label = excluded.label, started_at = excluded.started_at,
-             ended_at = excluded.ended_at, wakes_at = excluded.wakes_at, is_busy = excluded.is_busy,
-             waits_for = excluded.waits_for, labels = excluded.labels, waits = excluded.waits";
-    transaction.prepare_cached(write)?.execute(params![
-        row.id.to_bytes(),
-        row.head,
-        row.state.name(),
-        row.result.name(),
-        row.label,
-        moment(row.created_at),
-        row.started_at.map(moment),
-        row.ended_at.map(moment),
-        row.wakes_at.map(moment),
-        row.is_busy,
-        row.caller.map(|(plan, _)| plan.to_bytes()),
-        row.caller.map(|(_, step)| step.0),
-        row.waits_for,
-        row.action,
-        row.by,
-        labels(&row.labels),
-        row.waits.name(),
-    ])?;
-    Ok(())
-}
-
-/// Labels as the file keeps them: an object of JSON.
-fn labels(labels: &BTreeMap<String, String>) -> Cow<'static, str> {
-    if labels.is_empty() {
-        return Cow::Borrowed("{}");
-    }
-    Cow::Owned(serde_json::to_string(labels).expect("texts are JSON"))
 }

@@ -12,6 +12,7 @@ use turnwheel_engine::store::{
 use turnwheel_engine::{PlanId, StoreError};
 
 use crate::ballast::{self, Ballast};
+use crate::counts::Counts;
 use crate::error::failure;
 use crate::head::Head;
 use crate::identity::Identity;
@@ -19,7 +20,8 @@ use crate::keeper::{pages, Log};
 use crate::lock::Lock;
 use crate::path::real;
 use crate::room::Room;
-use crate::statements::{free, has_row, remove, write_append, write_row};
+use crate::rows::RowWriter;
+use crate::statements::{entry_writer, free, remove, write_append};
 use crate::{schedules, states, work, worlds};
 
 /// Answer of `PRAGMA synchronous` for `NORMAL`.
@@ -148,9 +150,10 @@ impl Writer {
         let transaction = begin(&mut self.connection)?;
         let mut last = look_again(&transaction, self.epoch, &mut self.worlds)?;
         let mut verdicts = Vec::with_capacity(batch.appends.len() + batch.changes.len());
+        let mut entries = entry_writer(&transaction)?;
         for append in batch.appends {
             verdicts.push(match self.worlds.admit(Hold::of(append.plan, append.epoch)) {
-                Ok(()) => write_append(&transaction, append, &mut last)?,
+                Ok(()) => write_append(&transaction, &mut entries, append, &mut last)?,
                 Err(owner) => owner.into(),
             });
         }
@@ -171,13 +174,9 @@ impl Writer {
                 change => states::change(&transaction, change)?,
             });
         }
-        for RowWrite { row, epoch, is_refresh } in batch.rows {
-            let is_held = self.worlds.admit(Hold::of(row.id, *epoch)).is_ok();
-            if is_held && (!is_refresh || has_row(&transaction, row.id)?) {
-                write_row(&transaction, row)?;
-            }
-        }
+        drop(entries);
         if !batch.rows.is_empty() {
+            write_rows(&transaction, batch.rows, &self.worlds)?;
             let write =
                 "UPDATE turnwheel_marks SET projected = max(projected, ?1) WHERE writer = ?2";
             transaction.prepare_cached(write)?.execute([batch.projected, self.epoch])?;
@@ -249,11 +248,12 @@ impl Writer {
     fn remove_all(&mut self, plans: &[Removal]) -> Result<usize, Refusal> {
         let transaction = begin(&mut self.connection)?;
         look_again(&transaction, self.epoch, &mut self.worlds)?;
-        let mut count = 0;
+        let (mut count, mut counts) = (0, Counts::default());
         for Removal { plan, head, epoch } in plans {
             let is_held = self.worlds.admit(Hold::of(*plan, *epoch)).is_ok();
-            count += usize::from(is_held && remove(&transaction, *plan, *head)?);
+            count += usize::from(is_held && remove(&transaction, *plan, *head, &mut counts)?);
         }
+        counts.write(&transaction)?;
         transaction.commit()?;
         self.note_log(plans.len() as u64 * 2);
         Ok(count)
@@ -368,6 +368,21 @@ impl Refusal {
             Self::Stopped { .. } => StoreError::Failed("a step's work was stopped".to_owned()),
         }
     }
+}
+
+/// Brings rows up to date, if their slots are still those of the writer.
+fn write_rows(
+    transaction: &Transaction<'_>,
+    rows: &[RowWrite],
+    worlds: &Worlds,
+) -> rusqlite::Result<()> {
+    let (mut writer, mut counts) = (RowWriter::new(transaction)?, Counts::default());
+    for RowWrite { row, epoch, is_refresh } in rows {
+        if worlds.admit(Hold::of(row.id, *epoch)).is_ok() {
+            writer.write(row, *is_refresh, &mut counts)?;
+        }
+    }
+    counts.write(transaction)
 }
 
 /// Part of each transaction: whether no other writer has taken the store for itself, and what

@@ -83,7 +83,7 @@ impl<A: Action> StepContext<A> {
     pub fn child_outputs<B: Action>(&self) -> ChildOutputs<B> {
         ChildOutputs {
             world: Weak::clone(&self.facts.world),
-            plans: Arc::clone(&self.facts.asked.round),
+            plans: self.facts.asked.as_ref().map_or_else(Arc::default, |it| Arc::clone(&it.round)),
             place: Place::default(),
             action: PhantomData,
         }

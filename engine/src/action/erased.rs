@@ -31,7 +31,7 @@ pub(crate) enum CallKind {
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) kind: CallKind,
-    pub(crate) facts: Facts,
+    pub(crate) facts: Box<Facts>,
     pub(crate) input: Payload,
     pub(crate) output: Payload,
 }

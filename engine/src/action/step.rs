@@ -52,7 +52,8 @@ pub struct StepContext<A: Action> {
     /// The output so far. Its value at the end of the call is stored, also if the call fails or
     /// suspends.
     pub output: A::Output,
-    pub(super) facts: Facts,
+    /// Aside: the future of a call holds them twice otherwise.
+    pub(super) facts: Box<Facts>,
     pub(super) wishes: Wishes,
 }
 
@@ -71,7 +72,7 @@ pub(crate) struct Facts {
     pub(crate) cause: Cause,
     pub(crate) cancelled: CancelFlag,
     pub(crate) sub_plans: SubPlanCounts,
-    pub(crate) asked: AskedFacts,
+    pub(crate) asked: Option<AskedFacts>,
     pub(crate) ids: Arc<Ids>,
     /// Details of the last heartbeat.
     pub(crate) beat: Option<Payload>,

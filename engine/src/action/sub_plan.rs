@@ -100,7 +100,10 @@ impl<A: Action> StepContext<A> {
             TextTooLong::check("key of a sub-plan", key, NAME_BYTES_MAX)
                 .map_err(|error| ActionError::new("key", error).and_final())?;
             let known = self.wishes.plans.find(key);
-            if let Some(plan) = known.or_else(|| self.facts.asked.keyed.get(key).copied()) {
+            let asked = self.facts.asked.as_ref();
+            if let Some(plan) =
+                known.or_else(|| asked.and_then(|asked| asked.keyed.get(key).copied()))
+            {
                 self.wishes.plans.name(plan, Some(key))?;
                 return Ok(plan);
             }

@@ -10,8 +10,7 @@ use crate::error::ActionError;
 use crate::id::{ActionId, StepId};
 use crate::payload::Payload;
 use crate::plan::{
-    plan_alone as plan, AskedFacts, Flow, Planned, PlannedAction, PlannedStep, StepKind,
-    SubPlanCounts,
+    plan_alone as plan, Flow, Planned, PlannedAction, PlannedStep, StepKind, SubPlanCounts,
 };
 use crate::world::{Triggering, World};
 
@@ -133,7 +132,7 @@ pub fn call_alone<A: Action>(
         cause: Cause::Turn,
         cancelled: CancelFlag::default(),
         sub_plans: SubPlanCounts::default(),
-        asked: AskedFacts::default(),
+        asked: None,
         ids: Arc::clone(shared.ids()),
         beat: None,
         world: Arc::downgrade(shared),
@@ -143,7 +142,7 @@ pub fn call_alone<A: Action>(
         chunk_bytes: 0,
         trace: None,
     };
-    let call = Call { kind, facts, input, output };
+    let call = Call { kind, facts: Box::new(facts), input, output };
     match shared.registry().begin(A::NAME, known::<A>(world), call) {
         Begun::Blocking(code) => Calling::Over(code().into()),
         Begun::Async(future) => Calling::Polled(Box::pin(async { future.await.into() })),

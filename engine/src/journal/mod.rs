@@ -8,6 +8,7 @@ mod codec;
 mod delivery;
 mod directory;
 mod followers;
+mod inbox;
 mod locks;
 mod meter;
 mod node;
@@ -17,7 +18,7 @@ mod waits;
 mod worlds;
 mod writer;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +30,7 @@ pub use codec::{decode, decode_plan, encode_plan};
 pub(crate) use delivery::Delivery;
 pub(crate) use directory::Directory;
 pub(crate) use followers::Followers;
+use inbox::Inbox;
 pub use locks::LockView;
 pub(crate) use locks::{Held, Locks};
 use meter::Meter;
@@ -38,7 +40,7 @@ pub(crate) use node::Lease;
 pub(crate) use states::Durable;
 pub use states::TimedStates;
 pub(crate) use unsure::is_refusal;
-use writer::{Changing, Entry, Heads, Writer};
+use writer::{Changing, Committing, Entry, Heads, Writer};
 
 use crate::error::{not_taken, BuildError, StoreError};
 use crate::id::PlanId;
@@ -55,15 +57,26 @@ pub(crate) type Ticket = Box<dyn FnOnce(Result<Verdict, StoreError>) + Send>;
 /// Called with the outcome of an entry, and before that each time that the store does not tell it.
 pub(crate) type EntryTicket = Box<dyn FnMut(EntryOutcome) + Send>;
 
-/// What became of an entry.
+/// What became of an entry. The usual case is small: a message of two words.
 pub(crate) enum EntryOutcome {
-    /// The store has decided.
-    Decided(Verdict),
+    /// It is durable.
+    Written(Seq),
+    /// The store did not admit it.
+    Refused(Box<Verdict>),
     /// It comes back.
-    NotWritten(NotWritten),
+    NotWritten(Box<NotWritten>),
     /// Its commit has failed, and the store does not say whether it was made. The entry stays with
     /// the journal until it does.
-    Unknown(StoreError),
+    Unknown(Box<StoreError>),
+}
+
+impl From<Verdict> for EntryOutcome {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Written(seq) => Self::Written(seq),
+            refused => Self::Refused(Box::new(refused)),
+        }
+    }
 }
 
 /// An entry that is to be written, with the row that follows from it.
@@ -85,6 +98,7 @@ pub(crate) struct NotWritten {
 #[derive(Clone)]
 pub(crate) struct Journal {
     writer: Task<Writer>,
+    inbox: Arc<Inbox>,
     reader: Task<Box<dyn StoreReader>>,
     heads: Arc<Heads>,
     locks: Arc<Locks>,
@@ -142,6 +156,7 @@ impl Journal {
             .mailbox(Mailbox::bounded(APPENDS_MAX))
             .spawn()
             .map_err(|error| threads(&error))?;
+        let inbox = Arc::new(Inbox::default());
         let state = Writer {
             keeper: keeper.map_err(|error| threads(&error))?,
             is_keeping: false,
@@ -151,7 +166,9 @@ impl Journal {
             found: behind.into_iter().map(|(plan, _)| plan).collect(),
             refreshed: HashSet::new(),
             store: writer,
-            waiting: VecDeque::new(),
+            inbox: Arc::clone(&inbox),
+            waiting: Vec::new(),
+            committing: Committing::default(),
             changing: VecDeque::new(),
             is_due: false,
             unsure: None,
@@ -159,7 +176,7 @@ impl Journal {
             lease: lease.clone(),
             joining: None,
             worlds_known: worlds::Known::default(),
-            behind: HashMap::new(),
+            behind: writer::ByPlan::default(),
             order: VecDeque::new(),
             written: Vec::new(),
             heads: Arc::clone(&heads),
@@ -175,7 +192,7 @@ impl Journal {
             .mailbox(Mailbox::bounded(APPENDS_MAX))
             .spawn()
             .map_err(|error| threads(&error))?;
-        Ok(Self { writer, reader, heads, locks, followers, directory, members, lease })
+        Ok(Self { writer, inbox, reader, heads, locks, followers, directory, members, lease })
     }
 
     /// The locks of plans, as of the last commit.
@@ -201,11 +218,8 @@ impl Journal {
     /// Hands over an entry with the row that follows from it; the ticket is called when it is durable,
     /// or when it is not. Outcomes that the store has decided are delivered by commits.
     pub(crate) fn append(&self, entry: NewEntry, ticket: EntryTicket, delivery: &Delivery) {
-        let delivery = delivery.clone();
-        if let Err(error) = self.writer.submit_job(Entry { entry, ticket, delivery }) {
-            let problem = format!("it takes nothing more: {}", not_taken(error.kind));
-            error.job.refuse(StoreError::Failed(problem));
-        }
+        let entry = Entry { entry, ticket, delivery: delivery.clone() };
+        self.inbox.put(entry, &self.writer);
     }
 
     /// Hands over a change of what is kept beside plans; the ticket is called when it is durable, or
@@ -224,11 +238,7 @@ impl Journal {
             if writer.directory.epoch_here(row.id) != epoch {
                 return;
             }
-            let is_behind = writer.heads.0.lock().contains_key(&row.id);
-            if !is_behind {
-                writer.refreshed.insert(row.id);
-            }
-            writer.is_behind(writer.last + 1, row);
+            writer.refresh(row);
             if !writer.is_trailing {
                 writer.trail(cx);
             }
@@ -259,7 +269,7 @@ impl Journal {
         self.writer.call(|writer, cx| {
             let mut stats = writer.meter.stats(cx.now_ns());
             stats.rows_behind = writer.behind.len() as u64;
-            stats.entries_waiting = writer.waiting.len() as u64;
+            stats.entries_waiting = (writer.waiting.len() + writer.inbox.len()) as u64;
             stats
         })
     }

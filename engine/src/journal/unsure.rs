@@ -45,7 +45,7 @@ impl Writer {
             Err(error) => {
                 tracing::warn!(%error, "it is not known whether the last commit was made");
                 for entry in &mut unsure.entries {
-                    (entry.ticket)(EntryOutcome::Unknown(unsure.error.clone()));
+                    (entry.ticket)(EntryOutcome::Unknown(Box::new(unsure.error.clone())));
                 }
                 self.unsure = Some(unsure);
                 return false;
@@ -62,7 +62,7 @@ impl Writer {
             self.has_written(seq, &append, row, tally, now_ns);
             self.listeners.durable(std::slice::from_ref(&append), &verdicts);
             let [verdict] = verdicts;
-            ticket(EntryOutcome::Decided(verdict));
+            ticket(verdict.into());
         }
         self.last = self.last.max(last.unwrap_or_default());
         true
@@ -78,7 +78,7 @@ impl Writer {
 
     /// Gives entries and changes that wait back.
     pub(super) fn give_back(&mut self, error: &StoreError) {
-        std::mem::take(&mut self.waiting).into_iter().for_each(|entry| entry.refuse(error.clone()));
+        self.waiting.drain(..).for_each(|entry| entry.refuse(error.clone()));
         for Changing { ticket, .. } in std::mem::take(&mut self.changing) {
             ticket(Err(error.clone()));
         }
@@ -86,6 +86,7 @@ impl Writer {
 
     /// The plans of a world whose entries wait here and are not written after one more try.
     pub(super) fn unwritten(&mut self, world: u64, now_ns: u64) -> Vec<PlanId> {
+        self.inbox.take(&mut self.waiting);
         let unsure = self.unsure.iter().flat_map(|unsure| &unsure.entries);
         let appends = unsure.chain(&self.waiting).map(|entry| &entry.entry.append);
         let own = appends.filter(|append| self.directory.owns(world, append.plan));

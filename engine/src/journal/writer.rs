@@ -4,10 +4,12 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use turnwheel_runtime::{Context, Task, TaskJob};
 
 use super::delivery::{deliver, Delivery};
+use super::inbox::Inbox;
 use super::meter::{Meter, Tally};
 use super::unsure::Unsure;
 use super::worlds::Known;
@@ -30,7 +32,10 @@ const ROWS_BEHIND_TIME: Duration = Duration::from_millis(50);
 
 /// The newest entries of the plans whose rows are behind.
 #[derive(Debug, Default)]
-pub(super) struct Heads(pub(super) Mutex<HashMap<PlanId, Seq>>);
+pub(super) struct Heads(pub(super) Mutex<ByPlan<Seq>>);
+
+/// Plans are looked up several times for each entry.
+pub(super) type ByPlan<T> = HashMap<PlanId, T, RandomState>;
 
 /// An entry on its way.
 pub(super) struct Entry {
@@ -51,7 +56,8 @@ impl Entry {
 
     fn give_back(mut self, error: StoreError, is_unencodable: bool) {
         let entry = Box::new(self.entry);
-        (self.ticket)(EntryOutcome::NotWritten(NotWritten { error, is_unencodable, entry }));
+        let refused = NotWritten { error, is_unencodable, entry };
+        (self.ticket)(EntryOutcome::NotWritten(Box::new(refused)));
     }
 }
 
@@ -61,10 +67,21 @@ pub(super) struct Changing {
     pub(super) ticket: Ticket,
 }
 
+/// The entries of a commit: what the store is given, and the rest, in the same order.
+#[derive(Default)]
+pub(super) struct Committing {
+    appends: Vec<Append>,
+    rest: Vec<(PlanRow, Tally, (EntryTicket, Delivery))>,
+}
+
 /// The only task that writes.
 pub(super) struct Writer {
     pub(super) store: Box<dyn StoreWriter>,
-    pub(super) waiting: VecDeque<Entry>,
+    /// Entries that come next.
+    pub(super) inbox: Arc<Inbox>,
+    pub(super) waiting: Vec<Entry>,
+    /// Empty: room for the next commit.
+    pub(super) committing: Committing,
     /// Changes of what is kept beside plans, that wait for the next commit.
     pub(super) changing: VecDeque<Changing>,
     pub(super) is_due: bool,
@@ -78,7 +95,7 @@ pub(super) struct Writer {
     /// If other processes share the store.
     pub(super) lease: Option<Arc<Lease>>,
     /// Rows that are behind, and the first entry of each that is.
-    pub(super) behind: HashMap<PlanId, PlanRow>,
+    pub(super) behind: ByPlan<PlanRow>,
     pub(super) order: VecDeque<(Seq, PlanId)>,
     /// Rows that were written, with their heads, while those are still known here.
     pub(super) written: Vec<(PlanId, Seq)>,
@@ -103,13 +120,6 @@ pub(super) struct Writer {
     pub(super) meter: Meter,
 }
 
-impl TaskJob<Writer> for Entry {
-    fn run(self, writer: &mut Writer, cx: &mut Context<'_, Writer>) {
-        writer.waiting.push_back(self);
-        writer.is_waiting(cx);
-    }
-}
-
 impl TaskJob<Writer> for Changing {
     fn run(self, writer: &mut Writer, cx: &mut Context<'_, Writer>) {
         writer.changing.push_back(self);
@@ -118,6 +128,12 @@ impl TaskJob<Writer> for Changing {
 }
 
 impl Writer {
+    /// Entries have come into the empty inbox.
+    pub(super) fn has_entries(&mut self, cx: &mut Context<'_, Self>) {
+        self.inbox.take(&mut self.waiting);
+        self.is_waiting(cx);
+    }
+
     fn is_waiting(&mut self, cx: &mut Context<'_, Self>) {
         if !self.is_due {
             // Behind all messages in the mailbox now: they share the commit.
@@ -185,17 +201,15 @@ impl Writer {
             return;
         }
         let Err(error) = self.store.takes_plans() else { return };
-        for entry in std::mem::take(&mut self.waiting) {
-            if is_new(&entry) {
-                entry.refuse(error.clone());
-            } else {
-                self.waiting.push_back(entry);
-            }
-        }
+        let (new, others): (Vec<Entry>, _) =
+            std::mem::take(&mut self.waiting).into_iter().partition(is_new);
+        self.waiting = others;
+        new.into_iter().for_each(|entry| entry.refuse(error.clone()));
     }
 
     /// Commits what waits, at most [`COMMIT_APPENDS_MAX`] entries.
     pub(super) fn commit(&mut self, now_ns: u64) {
+        self.inbox.take(&mut self.waiting);
         if !self.find_out(now_ns) {
             return self.refuse_waiting();
         }
@@ -205,8 +219,7 @@ impl Writer {
         let shared = self.changing.iter().position(is_alone).unwrap_or(self.changing.len());
         let needs_own = shared == 0 && !self.changing.is_empty();
         let count = if needs_own { 0 } else { self.waiting.len().min(COMMIT_APPENDS_MAX) };
-        let mut appends = Vec::with_capacity(count);
-        let mut tickets = Vec::with_capacity(count);
+        let Committing { mut appends, rest: mut tickets } = std::mem::take(&mut self.committing);
         for Entry { entry, ticket, delivery } in self.waiting.drain(..count) {
             appends.push(entry.append);
             tickets.push((entry.row, entry.tally, (ticket, delivery)));
@@ -227,7 +240,7 @@ impl Writer {
                 let changed = verdicts.split_off(count);
                 let mut durable = Vec::with_capacity(count);
                 let mut refused = Vec::new();
-                let entries = appends.iter().zip(tickets).zip(&verdicts);
+                let entries = appends.iter().zip(tickets.drain(..)).zip(&verdicts);
                 for ((append, (row, tally, ticket)), verdict) in entries {
                     self.learn(append, verdict);
                     match verdict {
@@ -248,7 +261,7 @@ impl Writer {
                 // After the heads: a listener that reads the plan at once finds what it was told.
                 self.listeners.durable(&appends, &verdicts);
                 verdicts.retain(|verdict| !matches!(verdict, Verdict::Unencodable(_)));
-                let verdicts = verdicts.into_iter().map(EntryOutcome::Decided);
+                let verdicts = verdicts.into_iter().map(EntryOutcome::from);
                 deliver(durable.into_iter().zip(verdicts));
                 refused.into_iter().for_each(|(entry, why)| entry.refuse_unencodable(why));
                 changers.into_iter().zip(changed).for_each(|(ticket, now)| ticket(Ok(now)));
@@ -260,11 +273,13 @@ impl Writer {
                     let entry = NewEntry { append, row, tally };
                     Entry { entry, ticket, delivery }
                 };
-                let entries = appends.into_iter().zip(tickets).map(entry).collect();
+                let entries = appends.drain(..).zip(tickets.drain(..)).map(entry).collect();
                 self.unsure = Some(Unsure { error, entries });
                 self.find_out(now_ns);
             }
         }
+        appends.clear();
+        self.committing = Committing { appends, rest: tickets };
     }
 
     /// An entry is durable.
@@ -287,6 +302,22 @@ impl Writer {
         self.refreshed.remove(&row.id);
         self.is_behind(seq, row);
         self.meter.entry(tally, append.records.len(), now_ns);
+    }
+
+    /// A row is brought up to date without a new entry. It may have been sent before the entry that
+    /// is the newest one by now: then only its snapshot is new.
+    pub(super) fn refresh(&mut self, row: PlanRow) {
+        let newest = self.heads.0.lock().get(&row.id).copied();
+        match newest {
+            Some(newest) if newest > row.head => {
+                let newer = self.behind.get_mut(&row.id).filter(|row| row.snapshot.is_none());
+                newer.into_iter().for_each(|newer| newer.snapshot.clone_from(&row.snapshot));
+                return;
+            }
+            Some(_) => {}
+            None => drop(self.refreshed.insert(row.id)),
+        }
+        self.is_behind(self.last + 1, row);
     }
 
     pub(super) fn is_behind(&mut self, seq: Seq, mut row: PlanRow) {

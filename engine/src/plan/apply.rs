@@ -60,6 +60,7 @@ impl Plan {
             continues: None,
             graph: Graph::default(),
             ready: VecDeque::new(),
+            released: Vec::new(),
             counts: Counts::default(),
             alarms: BTreeSet::new(),
             queued: BTreeSet::new(),
@@ -434,11 +435,11 @@ impl Plan {
         self.count(from, false);
         self.count(state, true);
         if kind == StepKind::Run && !is_grown && state.is_done() && !from.is_done() {
-            let mut ready = Vec::new();
+            let mut ready = std::mem::take(&mut self.released);
             self.graph.done(id, &mut ready);
             let pending = |id: &StepId| self.steps[id.index()].state == StepState::Pending;
-            ready.retain(pending);
-            self.ready.extend(ready);
+            self.ready.extend(ready.drain(..).filter(pending));
+            self.released = ready;
         }
     }
 

@@ -63,7 +63,7 @@ impl OfStep {
 }
 
 /// The sub-plans of a step, as its call is told.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct AskedFacts {
     /// Those of the newest round, in the order in which they were asked for.
     pub(crate) round: Arc<Ids>,

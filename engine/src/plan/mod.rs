@@ -152,6 +152,9 @@ pub struct Plan {
     graph: Graph,
     #[serde(skip)]
     ready: VecDeque<StepId>,
+    /// Empty: room for the steps that a change makes ready.
+    #[serde(skip)]
+    released: Vec<StepId>,
     #[serde(skip)]
     counts: Counts,
     /// When steps are tried again, or must be done.

@@ -20,6 +20,7 @@ use super::pages::Paging;
 use super::quarantine::quarantine;
 use super::queue::{Place, Ticket};
 use super::refusal::Refusal;
+use super::row::Names;
 use super::{row, OrderKind, PlanKey};
 use crate::action::CancelFlag;
 use crate::error::{PlanError, StoreError};
@@ -49,6 +50,10 @@ pub(crate) struct PlanActor {
     /// Decided and not handed to the journal.
     pub(super) records: Vec<Record>,
     pub(super) effects: Vec<Effect>,
+    /// Texts of its row.
+    pub(super) names: Option<Names>,
+    /// Empty: room for the effects of the next entry.
+    pub(super) spare_effects: Vec<Effect>,
     pub(super) answers: Vec<Answer>,
     pub(super) key: Option<String>,
     /// Entry handed to the journal and not durable yet, with the effects that follow it.
@@ -123,6 +128,8 @@ impl Entity for PlanActor {
             growth: Growth::default(),
             records: Vec::new(),
             effects: Vec::new(),
+            spare_effects: Vec::new(),
+            names: None,
             is_planning: false,
             is_hooking: false,
             snapshot: None,
@@ -403,7 +410,7 @@ impl PlanActor {
                 for answer in std::mem::take(&mut self.answers) {
                     answer(&Ok(Verdict::Written(self.head)));
                 }
-                let effects = std::mem::take(&mut self.effects);
+                let effects = self.take_effects();
                 self.carry_out(effects, cx);
                 // Calls that returned at once.
                 self.ask_for_places(cx);
@@ -478,20 +485,5 @@ impl PlanActor {
         self.forget_decisions();
         cx.keep_for(Duration::ZERO);
         cx.passivate();
-    }
-
-    /// Drops decisions that are not durable.
-    pub(super) fn forget_decisions(&mut self) {
-        // If it was never stored, nobody must wait for it; else it asks again when it is read.
-        self.leave_locks();
-        self.note_trouble(None);
-        self.plan = None;
-        self.records.clear();
-        self.effects.clear();
-        self.waiting.clear();
-        self.places.clear();
-        self.followed.clear();
-        self.paging = Paging::default();
-        self.holds_locks = false;
     }
 }

@@ -128,7 +128,7 @@ impl PlanActor {
             cause: step.cause,
             cancelled,
             sub_plans: plan.children.round(id),
-            asked: plan.children.asked(id).map(|asked| asked.facts()).unwrap_or_default(),
+            asked: plan.children.asked(id).map(|asked| asked.facts()),
             ids: Arc::clone(self.world.ids()),
             beat: step.beat.as_ref().and_then(|beat| beat.details.clone()),
             world: Arc::downgrade(&self.world),
@@ -147,6 +147,7 @@ impl PlanActor {
             _ => CallKind::Run,
         };
         let traced = Traced::new(plan, step, kind);
+        let facts = Box::new(facts);
         let call = Call { kind, facts, input, output: data.output.clone() };
         let begun = self.world.registry().begin(&data.name, action, call);
         Ok(match traced {

@@ -113,10 +113,10 @@ impl PlanActor {
         };
         Created {
             at: row.created_at,
-            action: row.action.clone(),
+            action: row.action.to_string(),
             caller: row.caller,
             labels: row.labels.clone().into_iter().collect(),
-            by: row.by.clone(),
+            by: row.by.to_string(),
             ..self.still_known(None)
         }
     }

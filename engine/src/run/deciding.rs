@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::decide::Decisions;
+use super::decide::{Decisions, Effect};
+use super::pages::Paging;
 use super::PlanActor;
 use crate::plan::Record;
 use crate::time::Time;
@@ -26,6 +27,27 @@ impl PlanActor {
             Decisions { plan, now, alive_since, registry, is_rescuing, locks, records, effects };
         decisions.move_dues(clock.take_moves(self.id));
         Some(decisions)
+    }
+
+    /// Takes the decided effects; room for the next ones is there.
+    pub(super) fn take_effects(&mut self) -> Vec<Effect> {
+        let spare = std::mem::take(&mut self.spare_effects);
+        std::mem::replace(&mut self.effects, spare)
+    }
+
+    /// Drops decisions that are not durable.
+    pub(super) fn forget_decisions(&mut self) {
+        // If it was never stored, nobody must wait for it; else it asks again when it is read.
+        self.leave_locks();
+        self.note_trouble(None);
+        self.plan = None;
+        self.records.clear();
+        self.effects.clear();
+        self.waiting.clear();
+        self.places.clear();
+        self.followed.clear();
+        self.paging = Paging::default();
+        self.holds_locks = false;
     }
 
     /// Tells the clock what was timed, if it is in doubt.

@@ -20,12 +20,12 @@ use crate::world::Shared;
 
 impl PlanActor {
     /// Does what was asked for, in its order.
-    pub(super) fn carry_out(&mut self, effects: Vec<Effect>, cx: &mut Context<'_, Self>) {
+    pub(super) fn carry_out(&mut self, mut effects: Vec<Effect>, cx: &mut Context<'_, Self>) {
         if !effects.is_empty() {
             self.is_busy_now();
         }
         let is_at_rest = self.world.is_plan_at_rest(self.id);
-        for effect in effects {
+        for effect in effects.drain(..) {
             match effect {
                 // A plan at rest calls nothing: the next world that loads the plan finds the call
                 // again.
@@ -51,6 +51,7 @@ impl PlanActor {
                 Effect::Finalize => self.finalize(cx),
             }
         }
+        self.spare_effects = effects;
     }
 
     /// Says something to another plan, in whichever world that is.

@@ -10,7 +10,8 @@ use super::actor::{Answer, AFTER_STORE_FAILURE};
 use super::decide::Effect;
 use super::growth::size;
 use super::message::{Committed, WriteAgain};
-use super::{row, PlanActor};
+use super::row::row_with;
+use super::PlanActor;
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::journal::{encode, EntryOutcome, NewEntry, NotWritten, Tally};
@@ -43,15 +44,15 @@ impl Handler<Committed> for PlanActor {
     fn handle(&mut self, Committed(outcome): Committed, cx: &mut Context<'_, Self>) {
         let Some(mut under_way) = self.under_way.take() else { return };
         let outcome = match outcome {
-            EntryOutcome::Decided(Verdict::Moved { owner: newest, .. }) => {
-                return self.moved_away(
-                    under_way,
-                    StoreError::Fenced { epoch: self.world.epoch(), newest },
-                    cx,
-                );
-            }
-            EntryOutcome::Decided(verdict) => Ok(verdict),
-            EntryOutcome::NotWritten(refused) => return self.not_written(under_way, refused, cx),
+            EntryOutcome::Written(seq) => Ok(Verdict::Written(seq)),
+            EntryOutcome::Refused(verdict) => match *verdict {
+                Verdict::Moved { owner: newest, .. } => {
+                    let error = StoreError::Fenced { epoch: self.world.epoch(), newest };
+                    return self.moved_away(under_way, error, cx);
+                }
+                verdict => Ok(verdict),
+            },
+            EntryOutcome::NotWritten(refused) => return self.not_written(under_way, *refused, cx),
             EntryOutcome::Unknown(error) => return self.not_known(under_way, &error),
         };
         std::mem::take(&mut under_way.answers).into_iter().for_each(|answer| answer(&outcome));
@@ -225,16 +226,17 @@ impl PlanActor {
             plan: self.id,
             prev: self.head,
             epoch: self.epoch,
-            records: encode(&std::mem::take(&mut self.records)),
+            records: encode(&self.records),
             key: self.key.take(),
             take,
             release,
             follow,
             unfollow,
         };
+        self.records.clear();
         let bytes = size(&append.records);
-        let row = PlanRow { snapshot: self.snapshot.take(), ..row(plan) };
-        let effects = std::mem::take(&mut self.effects);
+        let row = PlanRow { snapshot: self.snapshot.take(), ..row_with(plan, &mut self.names) };
+        let effects = self.take_effects();
         let answers = std::mem::take(&mut self.answers);
         let is_order = is_order && !answers.is_empty();
         let rest = UnderWay::default();

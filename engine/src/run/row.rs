@@ -1,13 +1,41 @@
 //! The row of a plan.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::picture::failure_of;
 use crate::plan::{Plan, PlanState};
 use crate::store::PlanRow;
 
+/// Texts that the rows of a plan share.
+#[derive(Clone)]
+pub(super) struct Names {
+    label: Arc<str>,
+    action: Arc<str>,
+    by: Arc<str>,
+}
+
+impl Names {
+    fn of(plan: &Plan) -> Self {
+        let created = &plan.created;
+        Self {
+            label: Arc::from(&*plan.label),
+            action: Arc::from(&*created.action),
+            by: Arc::from(&*created.by),
+        }
+    }
+}
+
 /// The row of a plan for searches.
 pub fn row(plan: &Plan) -> PlanRow {
+    row_with(plan, &mut None)
+}
+
+/// The row of a plan, with the texts of the row before it if they are the same.
+pub(super) fn row_with(plan: &Plan, names: &mut Option<Names>) -> PlanRow {
+    let known = names.take().filter(|names| *names.label == plan.label);
+    let Names { label, action, by } =
+        names.insert(known.unwrap_or_else(|| Names::of(plan))).clone();
     let (waits, mut waits_for) = plan.wait();
     if plan.state == PlanState::Stopped {
         waits_for = failure_of(plan).unwrap_or_default();
@@ -17,9 +45,9 @@ pub fn row(plan: &Plan) -> PlanRow {
         head: 0,
         state: plan.state,
         result: plan.result(),
-        label: plan.label.clone(),
-        action: plan.created.action.clone(),
-        by: plan.created.by.clone(),
+        label,
+        action,
+        by,
         labels: labels(plan),
         created_at: plan.created.at,
         started_at: plan.started_at,

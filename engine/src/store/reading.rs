@@ -1,6 +1,7 @@
 //! The reading end of a store, and what is read.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
@@ -364,11 +365,11 @@ pub struct PlanRow {
     /// Its result.
     pub result: PlanResult,
     /// Its label.
-    pub label: String,
+    pub label: Arc<str>,
     /// The name of its root action.
-    pub action: String,
+    pub action: Arc<str>,
     /// The principal or plan that triggered it.
-    pub by: String,
+    pub by: Arc<str>,
     /// Labels for searches.
     pub labels: BTreeMap<String, String>,
     /// When it was created.

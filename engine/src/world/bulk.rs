@@ -417,7 +417,7 @@ fn looked_at(
             }
             Err(error) => return Err(error),
         };
-        plans.push((BulkPlan { plan: row.id, label: row.label, outcome }, row.head));
+        plans.push((BulkPlan { plan: row.id, label: row.label.to_string(), outcome }, row.head));
     }
     Ok(plans)
 }

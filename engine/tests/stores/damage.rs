@@ -98,7 +98,7 @@ fn one_of_three(rows_are_behind: bool) {
             let rows = sim.block_on(world.list(Filter::default())).expect("it ends");
             let rows = rows.expect("rows are not hit");
             let row = rows.iter().find(|row| row.id == plans[1]).expect("it is listed");
-            assert_eq!((row.label.as_str(), row.state.name()), ("wait", "running"));
+            assert_eq!((&*row.label, row.state.name()), ("wait", "running"));
             assert!(row.started_at.is_some());
         }
         for plan in [plans[0], plans[2]] {

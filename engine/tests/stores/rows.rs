@@ -11,7 +11,7 @@ pub(crate) fn rows_are_written_whole_and_keep_their_snapshot(place: &Place) {
     let mut reader = place.store.reader().expect("a reader");
     append(&mut *writer, &[entry(1, 0, "a"), entry(1, 1, "b")]);
     let first = PlanRow {
-        label: "«Bücher» 'x' \0 %".to_owned(),
+        label: "«Bücher» 'x' \0 %".into(),
         started_at: Some(Time(5)),
         wakes_at: Some(Time(6)),
         is_busy: true,

@@ -27,9 +27,9 @@ pub(crate) fn plans_are_found_by_all_that_is_known_of_them(place: &Place) {
     append(&mut *writer, &[keyed(1, "order 1"), keyed(2, "order 2")]);
     let rows = [
         PlanRow { labels: labels(&[("who", "Ann"), ("urgent", "")]), ..row(1, 1) },
-        PlanRow { labels: labels(&[("who", "Ann")]), action: "ship".to_owned(), ..row(2, 2) },
+        PlanRow { labels: labels(&[("who", "Ann")]), action: "ship".into(), ..row(2, 2) },
         PlanRow { labels: labels(&[("who", "Bob"), ("urgent", "")]), ..row(3, 1) },
-        PlanRow { by: "the shop".to_owned(), caller: Some((plan(1), StepId(2))), ..row(4, 1) },
+        PlanRow { by: "the shop".into(), caller: Some((plan(1), StepId(2))), ..row(4, 1) },
         PlanRow { waits: Waiting::Event, waits_for: "a word".to_owned(), ..row(5, 1) },
         PlanRow { waits: Waiting::Retry, caller: Some((plan(2), StepId(2))), ..row(6, 1) },
         stopped(7, 1, 70),

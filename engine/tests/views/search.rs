@@ -34,7 +34,7 @@ fn a_plan_is_found_by_its_labels_also_when_they_change_and_after_a_crash() {
     theatre.finished(&plan);
     let found = rows(&theatre, having("customer", Some("Ann")));
     assert_eq!(found.iter().map(|row| row.id).collect::<Vec<_>>(), [plan.id()]);
-    assert_eq!((found[0].action.as_str(), found[0].by.as_str()), ("piece", "the shop"));
+    assert_eq!((&*found[0].action, &*found[0].by), ("piece", "the shop"));
     assert_eq!(rows(&theatre, having("customer", None)).len(), 2);
 
     // It is over, and changes its labels all the same.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use turnwheel_engine::{
-    action, ActionError, EventTarget, MemoryStore, Next, PlanHandle, PlanResult, StepContext,
-    StoreError, TriggerOptions, World,
+    action, ActionError, EventTarget, MemoryStore, Next, PlanHandle, PlanResult, Retention,
+    StepContext, StoreError, TriggerOptions, World,
 };
 use turnwheel_runtime::sim::Sim;
 use turnwheel_testkit::FaultStore;
@@ -136,6 +136,33 @@ fn event_is_delivered_when_the_store_is_well_again() {
     sim.advance(Duration::from_secs(10));
     let view = sim.block_on(plan.view()).expect("it ends").expect("it is there");
     assert_eq!(view.output::<Listen>().expect("it listens").len(), 2);
+}
+
+#[test]
+fn sender_is_not_cleaned_away_before_its_events_are_delivered() {
+    let store = FaultStore::new(MemoryStore::new());
+    let sim = Sim::new(3);
+    let builder = World::builder().action(Listen).action(Speak).seed(3);
+    let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
+    let world = sim.block_on(builder.open(store.clone())).expect("it ends").expect("it begins");
+    let options = TriggerOptions::new().key("ear");
+    let plan = sim.block_on(world.trigger_with::<Listen>(options, ())).expect("it ends");
+    let plan = plan.expect("it is taken");
+    let to = EventTarget::Key("ear".to_owned());
+    let spoken = sim.block_on(world.trigger::<Speak>(to)).expect("it ends").expect("taken");
+    // The plan that has the key is not found.
+    store.fail_reads(StoreError::Failed("the disk is away".to_owned()));
+    sim.block_on(spoken.finished()).expect("it ends").expect("it has spoken");
+    sim.advance(Duration::from_millis(20));
+    store.heal();
+    let clean = || sim.block_on(world.clean(Retention::older_than(Duration::ZERO)));
+    let cleaned = clean().expect("it ends").expect("the store is well");
+    assert_eq!((cleaned.plans, cleaned.kept), (0, 1), "its events are not delivered");
+    sim.advance(Duration::from_secs(10));
+    let view = sim.block_on(plan.view()).expect("it ends").expect("it is there");
+    assert_eq!(view.output::<Listen>().expect("it listens").len(), 2);
+    let cleaned = clean().expect("it ends").expect("the store is well");
+    assert_eq!((cleaned.plans, cleaned.kept), (1, 0));
 }
 
 #[test]

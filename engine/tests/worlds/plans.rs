@@ -27,7 +27,7 @@ fn over_both(test: impl Fn(Stage)) {
 fn plans(stage: &Stage, world: &World, label: &str) -> Vec<PlanRow> {
     let filter = Filter { limit: 1_000, ..Filter::default() };
     let mut rows = stage.passing(world.list(filter)).expect("the store is there");
-    rows.retain(|row| row.label == label);
+    rows.retain(|row| *row.label == *label);
     rows.reverse();
     rows
 }

@@ -175,7 +175,7 @@ fn code_of_an_executor_triggers_elsewhere_and_is_told() {
         let owner = |plan: PlanId| asks.owner_of(plan);
         assert_eq!(owner(plan.id()), Some(asks.id()));
         let pieces = stage.passing(asks.list(Filter::default())).unwrap();
-        let pieces: Vec<_> = pieces.iter().filter(|row| row.label == "piece").collect();
+        let pieces: Vec<_> = pieces.iter().filter(|row| &*row.label == "piece").collect();
         assert_eq!(pieces.len(), 1);
         assert_eq!(owner(pieces[0].id), Some(players.id()));
     });

@@ -296,7 +296,7 @@ fn a_schedule_starts_a_flow_by_itself() {
         stage.world.list(turnwheel_engine::store::Filter { limit: 10, ..Default::default() });
     let rows = stage.sim.block_on(listed).unwrap().unwrap();
     assert!((3..=4).contains(&rows.len()), "{}", rows.len());
-    assert!(rows.iter().all(|row| row.label == "test/it:1.0.0"));
+    assert!(rows.iter().all(|row| &*row.label == "test/it:1.0.0"));
 }
 
 #[test]
