@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::AtomicU8;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
@@ -21,6 +22,7 @@ use crate::desk::{Desk, Request, USER};
 use crate::error::JourneyError;
 use crate::event::{size, user_key, Event};
 use crate::limits::{ATTRIBUTES_BYTES_MAX, LEVELS_MAX};
+use crate::mover::Mover;
 use crate::options::JourneysOptions;
 use crate::row::{Row, Why};
 use crate::view::{self, Taken, UserView};
@@ -72,6 +74,7 @@ pub type Asking<T> = Completion<Result<T, JourneyError>>;
 pub struct Journeys {
     desks: Vec<Task<Desk>>,
     watch: Option<Task<Watch>>,
+    mover: Option<Arc<Mover>>,
     definitions: Arc<Definitions>,
     channels: Channels,
     group: Group,
@@ -159,9 +162,21 @@ impl Journeys {
         }
         let channels = options.channels.clone();
         let group = group.clone();
-        let mut journeys = Self { desks, watch: None, definitions, channels, group };
+        let mover = None;
+        let mut journeys = Self { desks, watch: None, mover, definitions, channels, group };
         if !options.is_at_rest {
+            let mover = Arc::new(Mover {
+                world: WeakWorld::new(world),
+                states: states.clone(),
+                definitions: Arc::clone(&journeys.definitions),
+                desks: journeys.desks.clone(),
+                state: AtomicU8::new(0),
+            });
+            mover.look();
+            journeys.mover = Some(Arc::clone(&mover));
             let watch = Watch {
+                mover,
+                seen: 0,
                 world: WeakWorld::new(world),
                 group: journeys.group.clone(),
                 states,
@@ -314,6 +329,9 @@ impl Journeys {
         known.attributes.admit(&definition.name, &definition.settings)?;
         let at = Time::from(self.group.wall()).0;
         let catalogue = self.definitions.put(&definition, text, (at, by)).await?;
+        if let Some(mover) = &self.mover {
+            mover.look();
+        }
         shown(&catalogue, &definition.name)
     }
 

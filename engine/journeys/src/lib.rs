@@ -17,6 +17,7 @@ mod error;
 mod event;
 mod journeys;
 pub mod limits;
+mod mover;
 mod options;
 mod ours;
 mod outbox;

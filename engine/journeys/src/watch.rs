@@ -20,6 +20,7 @@ use crate::desk::{now, Desk, Request, USER};
 use crate::error::JourneyError;
 use crate::journeys::desk_of;
 use crate::limits::{AGAIN, CLOCK_CHECK, DUE_PAGE};
+use crate::mover::Mover;
 use crate::walk::Turn;
 
 /// The end of time, as stores have it.
@@ -34,6 +35,9 @@ pub(crate) struct Watch {
     pub(crate) states: TimedStates,
     pub(crate) definitions: Arc<Definitions>,
     pub(crate) desks: Vec<Task<Desk>>,
+    pub(crate) mover: Arc<Mover>,
+    /// The index of definitions as of the last look: another node may have changed it.
+    pub(crate) seen: u64,
     pub(crate) armed: Armed,
     pub(crate) timer: Option<Timer>,
     /// Users of the last look: those that are still due are busy, or their write has failed.
@@ -66,6 +70,8 @@ impl Watch {
             if changed.is_ok() {
                 watch.follow(cx);
                 watch.looked.clear();
+                // The journeys whose users this node has to move may be others now.
+                watch.mover.look();
                 watch.look(cx);
             }
         });
@@ -113,6 +119,10 @@ impl Watch {
         cx: &mut Context<'_, Self>,
     ) {
         self.is_looking = false;
+        let seen = self.definitions.current().seen;
+        if std::mem::replace(&mut self.seen, seen) != seen {
+            self.mover.look();
+        }
         let (due, next) = match read {
             Ok(read) => read,
             Err(error) => {
