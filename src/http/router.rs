@@ -107,6 +107,7 @@ fn version_one() -> OpenApiRouter<Api> {
         .routes(routes!(jobs::run))
         .routes(routes!(jobs::toggle))
         .routes(routes!(jobs::cancel))
+        .routes(routes!(jobs::answer))
         .routes(routes!(jobs::history, jobs::forget))
         .routes(routes!(jobs::times))
         .routes(routes!(jobs::output))

@@ -9,6 +9,7 @@ const VERBS: &[(&str, &str)] = &[
     ("addFlow", "flow add"),
     ("addJourney", "journey add"),
     ("allowEvents", "- webhooks"),
+    ("answerJob", "job answer"),
     ("backfillSchedule", "schedule backfill"),
     ("beatTask", "- workers"),
     ("cancelJob", "job cancel"),

@@ -112,14 +112,16 @@ impl Run for RunJob {
         }
         step.output.node = here.map(|here| here.name.clone());
         let now = step.now();
-        step.output.started_at.get_or_insert(now);
+        let began = *step.output.started_at.get_or_insert(now);
         let is_ending = matches!(step.cause(), Cause::Cancel { .. });
         let verdict = match self.executors.find(&step.input.executor) {
             Err(problem) => Verdict::Done(Done::failure(problem, "")),
             Ok(executor) => {
                 let is_cancelled = || is_ending || step.is_cancelled();
                 let live = self.executors.live(&step.input.key);
-                let call = Call { is_again, is_cancelled: &is_cancelled, live: &live };
+                let world = self.executors.world();
+                let call =
+                    Call { is_again, began, is_cancelled: &is_cancelled, live: &live, world };
                 let verdict = executor.execute(&step.input, &call);
                 if matches!(verdict, Verdict::Done(_)) {
                     live.end();

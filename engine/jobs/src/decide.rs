@@ -1,6 +1,7 @@
 //! Consequences for a job of the time and of the ends of its runs. Pure: it changes the record,
 //! and lists the effects for when that is durable.
 
+mod asked;
 mod dependants;
 mod due;
 mod runs;
@@ -18,6 +19,7 @@ use crate::record::{End, Notice, Record, Report};
 use crate::schedule::Schedule;
 use crate::spec::{NoNode, Overlap};
 
+pub use asked::Answer;
 pub(crate) use due::{due_of, next_of};
 pub(crate) use runs::Ended;
 
@@ -106,6 +108,7 @@ impl Turn<'_> {
             until: None,
             ended_at: None,
             cancelled_by: None,
+            answered_by: None,
             root,
             runs: Vec::new(),
         }
@@ -116,7 +119,8 @@ impl Turn<'_> {
         let busy = self.record.active.iter().find(|other| other.is_under_way());
         let busy = busy.map(|other| (other.id, other.planned));
         let queued = self.record.active.iter().filter(|l| l.state == LaunchState::Queued).count();
-        if self.record.active.len() >= ACTIVE_MAX {
+        let open = self.record.active.iter().filter(|launch| !launch.is_asked()).count();
+        if open >= ACTIVE_MAX {
             let why = format!("{ACTIVE_MAX} launches of the job are under way or wait");
             return self.leave_out(launch, LaunchState::Skipped, &why);
         }

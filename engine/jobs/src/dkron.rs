@@ -87,7 +87,7 @@ pub fn read(value: &Value) -> Result<Read, JobError> {
     let schedule: String = fields.take("schedule")?;
     // Dkron gives no job with a parent to its clock.
     let schedule = if parent.is_empty() { schedule } else { String::new() };
-    let after = (!parent.is_empty()).then_some(After { job: parent, on: On::Success });
+    let after = (!parent.is_empty()).then_some(After::new(parent, On::Success));
     let executor: String = fields.take("executor")?;
     let targets: BTreeMap<String, String> = fields.take("tags")?;
     let has_count = targets.values().any(|value| value.contains(':'));
@@ -117,6 +117,53 @@ pub fn read(value: &Value) -> Result<Read, JobError> {
     Ok(Read { spec, unknown: fields.map.into_iter().map(|(name, _)| name).collect() })
 }
 
+/// Changes settings by the fields of Dkron's JSON that are sent, and leaves the others.
+///
+/// # Errors
+///
+/// A field has a value that it cannot have.
+pub fn merge(view: &JobView, sent: &Map<String, Value>) -> Result<JobSpec, JobError> {
+    let mut whole = job(view);
+    for (field, value) in sent {
+        whole[field] = value.clone();
+    }
+    let (new, mut spec) = (read(&whole)?.spec, view.spec.clone());
+    for field in sent.keys() {
+        match field.as_str() {
+            "displayname" => spec.display_name.clone_from(&new.display_name),
+            "schedule" => spec.schedule.clone_from(&new.schedule),
+            "timezone" => spec.timezone.clone_from(&new.timezone),
+            "owner" => spec.owner.clone_from(&new.owner),
+            "owner_email" => spec.owner_email.clone_from(&new.owner_email),
+            "disabled" => spec.disabled = new.disabled,
+            "tags" => (spec.targets, spec.nodes) = (new.targets.clone(), new.nodes),
+            "metadata" => spec.metadata.clone_from(&new.metadata),
+            "retries" => spec.retries = new.retries,
+            "parent_job" => {
+                // Dkron knows one parent, and only its success.
+                if spec.after.first().map(|it| &it.job) != new.after.first().map(|it| &it.job) {
+                    spec.after.clone_from(&new.after);
+                    spec.schedule.clone_from(&new.schedule);
+                }
+            }
+            "processors" => spec.processors.clone_from(&new.processors),
+            "concurrency" => {
+                // One of the policies that Dkron has no word for stays if it is shown as sent.
+                if (spec.overlap == Overlap::Allow) != (new.overlap == Overlap::Allow) {
+                    spec.overlap = new.overlap;
+                }
+            }
+            "executor" => spec.executor.clone_from(&new.executor),
+            "executor_config" => spec.config.clone_from(&new.config),
+            "ephemeral" => spec.ephemeral = new.ephemeral,
+            "starts_at" => spec.starts_at = new.starts_at,
+            "expires_at" => spec.expires_at = new.expires_at,
+            _ => {}
+        }
+    }
+    Ok(spec)
+}
+
 /// Reads a backup: a list of jobs, parents first in the answer. A `~` keeps the value that it has in
 /// Dkron, and each job comes with notes about what differs.
 ///
@@ -130,6 +177,9 @@ pub fn read_backup(value: &Value) -> Result<Vec<(JobSpec, Vec<String>)>, JobErro
     let mut open = Vec::with_capacity(list.len());
     for value in list {
         let Read { mut spec, unknown } = read(value)?;
+        // A backup of this server says that the parent was gone.
+        let is_gone = value["turnwheel"]["parent_is_gone"] == true;
+        spec.after.iter_mut().for_each(|after| after.missing = is_gone);
         let mut notes: Vec<String> =
             unknown.iter().map(|field| format!("the field {field} is left out")).collect();
         let schedule = value["schedule"].as_str().unwrap_or_default();
@@ -152,7 +202,8 @@ pub fn read_backup(value: &Value) -> Result<Vec<(JobSpec, Vec<String>)>, JobErro
     let mut ordered: Vec<(JobSpec, Vec<String>)> = Vec::with_capacity(open.len());
     while !open.is_empty() {
         let is_ready = |(spec, _): &(JobSpec, _)| {
-            spec.after.iter().all(|after| ordered.iter().any(|(other, _)| other.name == after.job))
+            let is_there = |after: &After| ordered.iter().any(|(it, _)| it.name == after.job);
+            spec.after.iter().all(|after| after.missing || is_there(after))
         };
         let (ready, waiting): (Vec<_>, Vec<_>) = open.into_iter().partition(is_ready);
         if ready.is_empty() {
@@ -222,7 +273,10 @@ pub fn job(view: &JobView) -> Value {
         "ephemeral": spec.ephemeral,
         "starts_at": text(spec.starts_at),
         "expires_at": text(spec.expires_at),
-        "turnwheel": { "revision": view.revision, "problem": view.problem, "overlap": spec.overlap },
+        "turnwheel": {
+            "revision": view.revision, "problem": view.problem, "overlap": spec.overlap,
+            "parent_is_gone": spec.after.first().is_some_and(|it| view.gone.contains(&it.job)),
+        },
     })
 }
 

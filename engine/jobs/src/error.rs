@@ -31,6 +31,19 @@ pub enum JobError {
         /// The state of the launch.
         state: Cow<'static, str>,
     },
+    /// Nobody is asked for the outcome of a launch.
+    #[error(
+        "launch {launch} of «{job}» asks for no answer: it is {state}, and only one that is unknown \
+         by the job's setting «unknown: ask» does"
+    )]
+    NotAsked {
+        /// The job.
+        job: String,
+        /// The launch.
+        launch: u64,
+        /// The state of the launch.
+        state: Cow<'static, str>,
+    },
     /// A launch has no run yet, or never gets one.
     #[error("launch {launch} of «{job}» has no run: it is {state}")]
     NoRun {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use turnwheel_engine::Time;
+use turnwheel_engine::{Time, World};
 
 use crate::live::LiveOutput;
 use crate::schedule::Span;
@@ -86,8 +86,11 @@ pub enum Verdict {
 pub struct Call<'a> {
     /// Whether the attempt was asked about before.
     pub is_again: bool,
+    /// When it was called first.
+    pub began: Time,
     pub(crate) is_cancelled: &'a (dyn Fn() -> bool + Sync),
     pub(crate) live: &'a LiveOutput,
+    pub(crate) world: Option<World>,
 }
 
 impl fmt::Debug for Call<'_> {
@@ -100,6 +103,12 @@ impl<'a> Call<'a> {
     /// The same as a function, for code that looks from time to time.
     pub fn cancelled(&self) -> &'a (dyn Fn() -> bool + Sync) {
         self.is_cancelled
+    }
+
+    /// The world that the attempt runs in, for executors that begin plans of their own; nothing while
+    /// it ends.
+    pub fn world(&self) -> Option<&World> {
+        self.world.as_ref()
     }
 
     /// Tells those that follow the run what it has just written.

@@ -9,6 +9,7 @@ use turnwheel_engine::{Time, World};
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::{Completion, Group, Mailbox, SpawnError, Task};
 
+use crate::decide::Answer;
 use crate::error::JobError;
 use crate::graph::Graph;
 use crate::launch::Launch;
@@ -130,7 +131,7 @@ impl JobsOptions {
 pub struct Jobs {
     task: Task<Roster>,
     store: JobStore,
-    world: WeakWorld,
+    pub(crate) world: WeakWorld,
     zone: TimeZone,
     node: Node,
     executors: Executors,
@@ -191,7 +192,7 @@ impl Jobs {
             let taken = task.call(move |roster, cx| roster.take_over(own, at_rest, loaded, cx));
             taken.await.map_err(|failure| failed(&failure))?;
         } else {
-            executors.is_of(&node);
+            executors.is_of(&node, world);
             take_keyed(world, task.clone());
             show_live(world, &executors);
             introduce(world, &node).await;
@@ -278,6 +279,13 @@ impl Jobs {
         self.view(JobRequest::Cancel { name: name.to_owned(), launch, by: by.to_owned() })
     }
 
+    /// Says the outcome of a launch that nobody knows, as the setting `unknown: ask` wants it: it ends
+    /// with that, or tries again.
+    pub fn answer(&self, name: &str, launch: u64, answer: Answer, by: &str) -> Asking<JobView> {
+        let (name, by) = (name.to_owned(), by.to_owned());
+        self.view(JobRequest::Answer { name, launch, answer, by })
+    }
+
     /// Forgets the history of a job with its counts and last times, in one step.
     pub fn forget(&self, name: &str) -> Asking<JobView> {
         self.view(JobRequest::Forget { name: name.to_owned() })
@@ -316,6 +324,7 @@ impl Jobs {
             launches.extend(older.into_iter().filter(is_wanted));
         }
         launches.truncate(limit.min(usize::try_from(keep).unwrap_or(usize::MAX)));
+        self.note_begins(&mut launches).await;
         Ok(launches)
     }
 

@@ -43,7 +43,7 @@ pub enum LaunchState {
     PartlyFailed,
     /// It was cancelled.
     Cancelled,
-    /// Nobody knows the outcome; a person is to look.
+    /// Nobody knows the outcome; a person is asked for it.
     Unknown,
     /// A policy left it out.
     Skipped,
@@ -54,7 +54,7 @@ pub enum LaunchState {
 impl LaunchState {
     /// Whether nothing more happens to it.
     pub fn is_over(self) -> bool {
-        !matches!(self, Self::Queued | Self::Running)
+        !matches!(self, Self::Queued | Self::Running | Self::Unknown)
     }
 
     /// Its name, as in JSON.
@@ -89,7 +89,7 @@ pub enum RunState {
     Cancelled,
     /// Nobody knows its outcome, as after the death of its node, and it counts as failed.
     Lost,
-    /// Nobody knows its outcome; a person is to look.
+    /// Nobody knows its outcome; a person is asked for it.
     Unknown,
 }
 
@@ -216,6 +216,9 @@ pub struct Launch {
     /// The user that has cancelled it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cancelled_by: Option<String>,
+    /// The user that has said its outcome, which nobody knew.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub answered_by: Option<String>,
     /// The first launch of the chain; itself if nothing.
     #[serde(default, skip_serializing_if = "is_default")]
     pub root: Option<Root>,
@@ -233,6 +236,11 @@ impl Launch {
     /// Whether it is queued because no node can run it.
     pub(crate) fn waits_for_node(&self) -> bool {
         self.state == LaunchState::Queued && !self.reason.is_empty()
+    }
+
+    /// Whether a person is asked for its outcome. The job goes on meanwhile.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.state == LaunchState::Unknown
     }
 
     /// Whether it has a planned time of the schedule.

@@ -3,6 +3,7 @@
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod action;
+mod begins;
 mod decide;
 pub mod dkron;
 mod error;
@@ -29,6 +30,7 @@ mod store;
 mod view;
 
 pub use action::WithJobs;
+pub use decide::Answer;
 pub use error::JobError;
 pub use executor::{Call, Done, Executor, Verdict, Work};
 pub use graph::cycle_of;

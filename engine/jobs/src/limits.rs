@@ -31,6 +31,11 @@ const _: () = assert!(CLOCK_CHECK.as_secs() < LATE_MAX.as_secs());
 /// Launches of one job that are under way or wait: each is written with each change of the job.
 pub const ACTIVE_MAX: usize = 100;
 
+/// Launches of one job whose outcome a person is asked for; the oldest of more ends as unknown.
+pub const ASKED_MAX: usize = 20;
+
+const _: () = assert!(ASKED_MAX < ACTIVE_MAX);
+
 /// Retries of one launch.
 pub const RETRIES_MAX: u32 = 1_000;
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use turnwheel_engine::Time;
+use turnwheel_engine::internal::WeakWorld;
+use turnwheel_engine::{Time, World};
 
 use crate::executor::{Done, Executor, Work};
 use crate::limits::RUNS_DEFAULT;
@@ -20,8 +21,11 @@ pub struct Executors {
     executors: Arc<BTreeMap<String, Arc<dyn Executor>>>,
     processors: Arc<Processors>,
     notifier: Option<Arc<dyn Notifier>>,
+    /// Executors that are known and not here, each with the reason.
+    absent: Arc<BTreeMap<String, String>>,
     live: Lives,
     here: Arc<OnceLock<Node>>,
+    world: Arc<OnceLock<WeakWorld>>,
     /// Answers of the last looks at executors.
     looked: Arc<Mutex<BTreeMap<String, Result<String, String>>>>,
     runs_max: u32,
@@ -33,8 +37,10 @@ impl Default for Executors {
             executors: Arc::default(),
             processors: Arc::default(),
             notifier: None,
+            absent: Arc::default(),
             live: Lives::default(),
             here: Arc::default(),
+            world: Arc::default(),
             looked: Arc::default(),
             runs_max: RUNS_DEFAULT,
         }
@@ -52,6 +58,23 @@ impl Executors {
     pub fn with(mut self, name: impl Into<String>, executor: impl Executor) -> Self {
         Arc::make_mut(&mut self.executors).insert(name.into(), Arc::new(executor));
         self
+    }
+
+    /// Says why an executor that users know from elsewhere is not here, and what to do.
+    #[must_use]
+    pub fn without(mut self, name: impl Into<String>, why: impl Into<String>) -> Self {
+        Arc::make_mut(&mut self.absent).insert(name.into(), why.into());
+        self
+    }
+
+    /// Whether there is one of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.executors.contains_key(name)
+    }
+
+    /// Whether there is a processor of this name.
+    pub fn has_processor(&self, name: &str) -> bool {
+        self.processors.contains_key(name)
     }
 
     /// Adds a processor.
@@ -73,9 +96,15 @@ impl Executors {
         self.here.get()
     }
 
-    /// Says which node these are of; the first one counts.
-    pub(crate) fn is_of(&self, node: &Node) {
+    /// Says which node and world these are of; the first ones count.
+    pub(crate) fn is_of(&self, node: &Node, world: &World) {
         let _known = self.here.set(node.clone());
+        let _known = self.world.set(WeakWorld::new(world));
+    }
+
+    /// The world that runs them, once its jobs were opened.
+    pub(crate) fn world(&self) -> Option<World> {
+        self.world.get().and_then(WeakWorld::upgrade)
     }
 
     /// The sender of notifications.
@@ -140,7 +169,13 @@ impl Executors {
     pub(crate) fn find(&self, name: &str) -> Result<&Arc<dyn Executor>, String> {
         self.executors.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.executors.keys().map(String::as_str).collect();
-            format!("there is no executor «{name}» here; there are: {}", known.join(", "))
+            let known = known.join(", ");
+            match self.absent.get(name) {
+                Some(why) => {
+                    format!("the executor «{name}» is not here: {why}; there are: {known}")
+                }
+                None => format!("there is no executor «{name}» here; there are: {known}"),
+            }
         })
     }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use turnwheel_engine::Time;
 
+use crate::decide::Answer;
 use crate::error::JobError;
 use crate::launch::Launch;
 use crate::node::Node;
@@ -22,6 +23,7 @@ pub(crate) enum JobRequest {
     Toggle { name: String, disabled: Option<bool>, by: String },
     Run { name: String, by: String, is_forced: bool },
     Cancel { name: String, launch: u64, by: String },
+    Answer { name: String, launch: u64, answer: Answer, by: String },
     Forget { name: String },
     Recent { name: String },
     Times { name: String, limit: usize },
@@ -40,6 +42,7 @@ impl JobRequest {
             | Self::Toggle { name, .. }
             | Self::Run { name, .. }
             | Self::Cancel { name, .. }
+            | Self::Answer { name, .. }
             | Self::Forget { name }
             | Self::Recent { name }
             | Self::Times { name, .. } => Some(name),

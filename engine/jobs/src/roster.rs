@@ -347,8 +347,9 @@ impl Roster {
         });
         let never =
             is_silent.then(|| "schedule: it has no time to come, so it never fires".to_owned());
-        let gone = record.spec.after.iter().find(|after| !self.has(&after.job));
-        let gone = gone.map(|after| format!("after: there is no job «{}» any more", after.job));
+        let gone = record.spec.after.iter().filter(|after| !self.has(&after.job));
+        let gone: Vec<String> = gone.map(|after| after.job.clone()).collect();
+        let is_gone = gone.first().map(|job| format!("after: there is no job «{job}» any more"));
         JobView {
             spec: JobSpec::clone(&record.spec),
             revision: record.revision,
@@ -356,7 +357,8 @@ impl Roster {
             changed_at: record.changed_at,
             changed_by: record.changed_by.clone(),
             next,
-            problem: entry.problem.clone().or(gone).or(never),
+            problem: entry.problem.clone().or(is_gone).or(never),
+            gone,
             active: record.active.clone(),
             last: record.ended.back().map(|last| Launch::clone(last)),
             counts: record.counts,

@@ -32,6 +32,7 @@ pub fn job(view: &JobView) -> Value {
         "active": view.active.iter().map(launch).collect::<Vec<_>>(),
         "last": view.last.as_ref().map(launch),
         "dependants": view.dependants,
+        "gone": view.gone,
     })
 }
 
@@ -66,6 +67,7 @@ pub fn launch(launch: &Launch) -> Value {
         "until": text(launch.until),
         "ended_at": text(launch.ended_at),
         "cancelled_by": launch.cancelled_by,
+        "answered_by": launch.answered_by,
         "runs": launch.runs.iter().map(run).collect::<Vec<_>>(),
     })
 }

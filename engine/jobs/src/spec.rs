@@ -10,6 +10,7 @@ use crate::limits::{KEEP_DEFAULT, KEEP_MAX, NAME_BYTES_MAX, OUTPUT_DEFAULT, OUTP
 use crate::limits::{RETRIES_MAX, SPEC_BYTES_MAX};
 use crate::notify::{self, Notify};
 use crate::schedule::{Dialect, Gap, Hash, Span};
+use crate::small::is_default;
 
 /// Settings of an executor or processor: names and texts, as in Dkron.
 pub type Settings = BTreeMap<String, String>;
@@ -101,6 +102,16 @@ pub struct After {
     /// After which of its ends.
     #[serde(default)]
     pub on: On,
+    /// In an export: there was no such job, and none is needed. A stored job has none.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub missing: bool,
+}
+
+impl After {
+    /// A parent, and the ends of it.
+    pub fn new(job: impl Into<String>, on: On) -> Self {
+        Self { job: job.into(), on, missing: false }
+    }
 }
 
 /// Pauses between attempts: each twice as long as the one before.
@@ -158,7 +169,7 @@ pub struct JobSpec {
     pub jitter: Span,
     /// Whether it does not fire.
     pub disabled: bool,
-    /// Its executor: `shell` or `http`.
+    /// Its executor, such as `shell`, `http` or `flow`.
     pub executor: String,
     /// Settings of the executor.
     pub config: Settings,

@@ -25,7 +25,10 @@ pub struct JobView {
     pub next: Option<Time>,
     /// Why it does not fire although it should; put it again.
     pub problem: Option<String>,
-    /// Launches that are under way or wait, oldest first.
+    /// Parents that are not there any more: it does not run after them.
+    #[serde(default)]
+    pub gone: Vec<String>,
+    /// Launches that are under way, wait, or are asked for, oldest first.
     pub active: Vec<Launch>,
     /// The newest launch that is over.
     pub last: Option<Launch>,

@@ -130,7 +130,11 @@ fn change(spec: JobSpec, stored: Option<&Value>) -> Change {
         Some(job) => (&job["spec"], job["revision"].as_u64().unwrap_or(0)),
         None => (&default, 0),
     };
-    let after = serde_json::to_value(&spec).unwrap_or_default();
+    let mut after = serde_json::to_value(&spec).unwrap_or_default();
+    for parent in after["after"].as_array_mut().into_iter().flatten() {
+        // It says something about the export, and is not stored.
+        parent.as_object_mut().map(|parent| parent.remove("missing"));
+    }
     let mut fields = Vec::new();
     for (field, value) in after.as_object().into_iter().flatten() {
         if before[field] != *value && field != "name" {

@@ -10,8 +10,8 @@ use clap_complete::engine::ArgValueCompleter;
 use serde_json::{json, Value};
 use turnwheel::engine::World;
 use turnwheel::jobs::{
-    disable_spent, dkron, show, Asking, Executors, JobError, JobSpec, Jobs, JobsOptions, Node,
-    Notify, WithJobs,
+    disable_spent, dkron, show, Answer, Asking, Executors, JobError, JobSpec, Jobs, JobsOptions,
+    Node, Notify, WithJobs,
 };
 use turnwheel::runtime::completion::block_on;
 use turnwheel::runtime::Group;
@@ -80,6 +80,17 @@ enum What {
         name: String,
         /// Number of the launch.
         launch: u64,
+    },
+    /// Say the outcome of a launch that nobody knows, of a job with «unknown: ask».
+    Answer {
+        /// The job.
+        #[arg(add = ArgValueCompleter::new(complete::jobs))]
+        name: String,
+        /// Number of the launch.
+        launch: u64,
+        /// What it was; retry begins a further attempt.
+        #[arg(value_parser = ["succeeded", "failed", "retry"])]
+        outcome: String,
     },
     /// Show the launches of a job, the newest first: runs, and reasons where there are none.
     History {
@@ -247,6 +258,17 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
             ask(settings, here, |server| server.send("POST", &path, Some(&body)))?;
             print(&format!("launch {launch} of {name} is cancelled\n"))
         }
+        What::Answer { name, launch, outcome } => {
+            let answer: Answer = serde_json::from_value(json!(outcome))
+                .map_err(|error| Exit::usage(format!("{outcome}: {error}")))?;
+            let body = json!({ "launch": launch, "outcome": outcome });
+            let here = |jobs: &Jobs, by: &str| {
+                Ok(show::job(&done(jobs.answer(name, *launch, answer, by))?))
+            };
+            let path = path(name, "/answer");
+            ask(settings, here, |server| server.send("POST", &path, Some(&body)))?;
+            print(&format!("launch {launch} of {name}: {outcome}\n"))
+        }
         What::History { name, output, follow: true, .. } => follow::follow(settings, name, *output),
         What::History { name, output: Some(launch), .. } => output(settings, name, *launch),
         What::History { name, count, shown, .. } => {
@@ -269,9 +291,8 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         }
         What::Executors(output) => executors(settings, output),
         What::Export => {
-            let jobs = all(settings)?;
-            let specs: Vec<&Value> = jobs.iter().map(|job| &job["spec"]).collect();
-            print_json(&json!(specs))
+            let specs = all(settings)?.into_iter().map(exported);
+            print_json(&Value::Array(specs.collect()))
         }
         What::Apply { files, yes, dry_run } => file::apply(settings, files, *yes, *dry_run),
         What::Import { file, from } => import(settings, file, from == "dkron"),
@@ -283,8 +304,33 @@ fn all(settings: &Settings) -> Result<Vec<Value>, Exit> {
         let views = done(jobs.list())?;
         Ok(json!({ "jobs": views.iter().map(show::job).collect::<Vec<_>>() }))
     };
-    let mut answer = ask(settings, here, |server| server.send("GET", "/jobs", None))?;
+    let mut answer = ask(settings, here, all_of)?;
     Ok(answer["jobs"].as_array_mut().map(std::mem::take).unwrap_or_default())
+}
+
+/// All jobs of a server, page by page.
+fn all_of(server: &Remote) -> Result<Value, Exit> {
+    let (mut jobs, mut path) = (Vec::new(), "/jobs".to_owned());
+    loop {
+        let mut page = server.send("GET", &path, None)?;
+        jobs.append(page["jobs"].as_array_mut().unwrap_or(&mut Vec::new()));
+        match page["next"].as_str() {
+            Some(next) => path = format!("/jobs?cursor={}", encoded(next)),
+            None => return Ok(json!({ "jobs": jobs })),
+        }
+    }
+}
+
+/// The settings of a job for an import. A parent that is gone is not needed there either.
+fn exported(mut job: Value) -> Value {
+    let gone = job["gone"].take();
+    let mut spec = job["spec"].take();
+    for after in spec["after"].as_array_mut().into_iter().flatten() {
+        if gone.as_array().is_some_and(|gone| gone.contains(&after["job"])) {
+            after["missing"] = json!(true);
+        }
+    }
+    spec
 }
 
 fn one(settings: &Settings, name: &str) -> Result<Value, Exit> {

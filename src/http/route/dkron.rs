@@ -11,6 +11,7 @@ use axum::Router;
 use serde_json::{json, Value};
 use turnwheel_jobs::{disable_spent, dkron, JobError, JobView, Jobs, Launch, LaunchState, Node};
 
+use super::dkron_lists::{busy, list};
 use super::jobs::{jobs, note, refuse_other};
 use crate::http::access::Principal;
 use crate::http::body::{parse, NameAt, Part, Raw, Who};
@@ -23,10 +24,13 @@ const WHOM: HeaderName = HeaderName::from_static("x-whom");
 const TOTAL: HeaderName = HeaderName::from_static("x-total-count");
 const EXECUTION: HeaderName = HeaderName::from_static("x-execution-id");
 
+/// Times that fields are merged into a job that others edit at the same time.
+const PATCHES_MAX: usize = 10;
+
 /// Executions of one list, at most.
 const EXECUTIONS_MAX: usize = 1_000;
 
-type Given = HashMap<String, String>;
+pub(super) type Given = HashMap<String, String>;
 
 /// The operations.
 pub(in crate::http) fn routes() -> Router<Api> {
@@ -49,13 +53,13 @@ pub(in crate::http) fn routes() -> Router<Api> {
 }
 
 /// The parameters of a query; a later one of the same name counts.
-fn given(uri: &Uri) -> Given {
+pub(super) fn given(uri: &Uri) -> Given {
     let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri);
     pairs.map_or_else(|_| Given::new(), |pairs| pairs.0.into_iter().collect())
 }
 
 /// An answer in Dkron's manner.
-fn answer(jobs: &Jobs, uri: &Uri, status: StatusCode, value: &Value) -> Response {
+pub(super) fn answer(jobs: &Jobs, uri: &Uri, status: StatusCode, value: &Value) -> Response {
     let is_pretty = given(uri).contains_key("pretty");
     let text = match is_pretty {
         true => serde_json::to_string_pretty(value),
@@ -70,7 +74,7 @@ fn answer(jobs: &Jobs, uri: &Uri, status: StatusCode, value: &Value) -> Response
     answer
 }
 
-fn with_total(mut answer: Response, total: usize) -> Response {
+pub(super) fn with_total(mut answer: Response, total: usize) -> Response {
     answer.headers_mut().insert(TOTAL, HeaderValue::from(total));
     answer
 }
@@ -90,7 +94,7 @@ async fn about(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
 }
 
 /// The place in a list that a parameter gives.
-fn place(given: &Given, name: &str) -> Result<Option<usize>, Problem> {
+pub(super) fn place(given: &Given, name: &str) -> Result<Option<usize>, Problem> {
     let Some(text) = given.get(name).filter(|text| !text.is_empty()) else { return Ok(None) };
     text.parse().map(Some).map_err(|_| {
         Problem::new(
@@ -98,57 +102,6 @@ fn place(given: &Given, name: &str) -> Result<Option<usize>, Problem> {
             format!("the query: {name}: «{text}» is no place in a list"),
         )
     })
-}
-
-/// The part of a sorted list that a query asks for.
-fn cut<T>(mut all: Vec<T>, given: &Given) -> Result<Vec<T>, Problem> {
-    if given.get("_order").is_some_and(|order| order.eq_ignore_ascii_case("desc")) {
-        all.reverse();
-    }
-    let (start, end) = (place(given, "_start")?, place(given, "_end")?);
-    let (start, end) = (start.unwrap_or(0), end.unwrap_or(usize::MAX));
-    Ok(all.into_iter().skip(start).take(end.saturating_sub(start)).collect())
-}
-
-fn fits(view: &JobView, given: &Given) -> bool {
-    let is = |name: &str, fits: &dyn Fn(&str) -> bool| {
-        given.get(name).filter(|text| !text.is_empty()).is_none_or(|text| fits(text))
-    };
-    let metadata = given.iter().all(|(name, value)| {
-        let key = name.strip_prefix("metadata[").and_then(|rest| rest.strip_suffix(']'));
-        key.is_none_or(|key| view.spec.metadata.get(key) == Some(value))
-    });
-    metadata
-        && is("q", &|part| view.spec.name.contains(part) || view.spec.display_name.contains(part))
-        && is("disabled", &|text| text == view.spec.disabled.to_string())
-        && is("status", &|status| match status {
-            "untriggered" => dkron::status(view).is_empty(),
-            status => dkron::status(view) == status,
-        })
-}
-
-async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
-    let (jobs, given) = (jobs(&api)?, given(&uri));
-    let mut views = jobs.list().await??;
-    views.retain(|view| fits(view, &given));
-    let total = views.len();
-    match given.get("_sort").map(String::as_str) {
-        None | Some("" | "id" | "name") => {}
-        Some("displayname") => views.sort_by(|a, b| a.spec.display_name.cmp(&b.spec.display_name)),
-        Some("schedule") => views.sort_by(|a, b| a.spec.schedule.cmp(&b.spec.schedule)),
-        Some("success_count") => views.sort_by_key(|view| view.counts.success),
-        Some("error_count") => views.sort_by_key(|view| view.counts.error),
-        Some("last_success") => views.sort_by_key(|view| view.last_success),
-        Some("last_error") => views.sort_by_key(|view| view.last_error),
-        Some("next") => views.sort_by_key(|view| view.next),
-        Some("status") => views.sort_by_key(dkron::status),
-        Some(other) => {
-            let detail = format!("the query: _sort: jobs are not sorted by «{other}»");
-            return Err(Problem::new(Code::QueryInvalid, detail));
-        }
-    }
-    let views: Vec<Value> = cut(views, &given)?.iter().map(dkron::job).collect();
-    Ok(with_total(answer(jobs, &uri, StatusCode::OK, &Value::from(views)), total))
 }
 
 async fn one(State(api): State<Api>, uri: Uri, NameAt(name): NameAt) -> Result<Response, Problem> {
@@ -159,18 +112,25 @@ async fn one(State(api): State<Api>, uri: Uri, NameAt(name): NameAt) -> Result<R
 
 /// Stores a job, and runs it at once if the query asks for that.
 async fn store(api: &Api, who: &Principal, uri: &Uri, body: &Value) -> Result<Response, Problem> {
-    let jobs = jobs(api)?;
     let spec = dkron::read(body)?.spec;
-    let name = spec.name.clone();
+    let (name, jobs) = (spec.name.clone(), jobs(api)?);
     let put = jobs.put(spec, None, &who.name).await?;
-    note(who, "put", &name, &put);
+    stored(jobs, (who, uri, &name), put).await
+}
+
+async fn stored(
+    jobs: &Jobs,
+    (who, uri, name): (&Principal, &Uri, &str),
+    put: Result<JobView, JobError>,
+) -> Result<Response, Problem> {
+    note(who, "put", name, &put);
     let mut answer = answer(jobs, uri, StatusCode::CREATED, &dkron::job(&put?));
     let headers = answer.headers_mut();
     if let Ok(location) = HeaderValue::from_str(&format!("/v1/jobs/{name}")) {
         headers.insert(header::LOCATION, location);
     }
     if given(uri).contains_key("runoncreate") {
-        let launch = jobs.run(&name, &who.name, false).await??;
+        let launch = jobs.run(name, &who.name, false).await??;
         let id = format!("{launch}-1-{}", jobs.node().name);
         if let Ok(id) = HeaderValue::from_str(&id) {
             headers.insert(EXECUTION, id);
@@ -216,12 +176,25 @@ async fn patch(
     raw: Raw,
 ) -> Result<Response, Problem> {
     let sent = body(&raw)?;
-    let name = sent["name"].as_str().unwrap_or_default().to_owned();
-    let mut job = dkron::job(&jobs(&api)?.get(&name).await??);
-    for (field, value) in sent.as_object().into_iter().flatten() {
-        job[field] = value.clone();
+    let Some(fields) = sent.as_object() else {
+        return Err(Problem::new(Code::JobInvalid, "the body: a job is a JSON object"));
+    };
+    let name = sent["name"].as_str().or(sent["id"].as_str()).unwrap_or_default().to_owned();
+    if name.is_empty() {
+        let detail = "the body: it names no job: give its name beside the fields that change";
+        return Err(Problem::new(Code::JobInvalid, detail));
     }
-    store(&api, &who, &uri, &job).await
+    let jobs = jobs(&api)?;
+    for _ in 0..PATCHES_MAX {
+        let view = jobs.get(&name).await??;
+        let put = jobs.put(dkron::merge(&view, fields)?, Some(view.revision), &who.name).await?;
+        // Somebody else was faster: the fields are merged into that.
+        if !matches!(put, Err(JobError::Changed { .. })) {
+            return stored(jobs, (&who, &uri, &name), put).await;
+        }
+    }
+    let detail = format!("the job «{name}» is edited all the time: try again");
+    Err(Problem::new(Code::JobState, detail))
 }
 
 async fn remove(
@@ -343,23 +316,6 @@ async fn forget(
 ) -> Result<Response, Problem> {
     let jobs = jobs(&api)?;
     changed(jobs, &uri, (&who, "forget", &name), jobs.forget(&name).await?)
-}
-
-async fn busy(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
-    let jobs = jobs(&api)?;
-    let mut running = Vec::new();
-    for view in jobs.list().await?? {
-        for launch in view.active {
-            for (run, row) in launch.runs.iter().enumerate().filter(|(_, r)| !r.state.is_over()) {
-                let shown = dkron::execution(&view.spec.name, &launch, run, "", None);
-                running.push((row.started_at.unwrap_or(launch.decided), shown));
-            }
-        }
-    }
-    running.sort_by_key(|(started_at, _)| *started_at);
-    let total = running.len();
-    let list: Vec<Value> = running.into_iter().map(|(_, shown)| shown).collect();
-    Ok(with_total(answer(jobs, &uri, StatusCode::OK, &Value::from(list)), total))
 }
 
 /// A node as a member; one that takes no new runs is leaving.

@@ -28,6 +28,7 @@ impl From<JobError> for Problem {
             JobError::Setting { .. } | JobError::Cycle { .. } => Code::JobInvalid,
             JobError::Changed { .. } => Code::PreconditionFailed,
             JobError::HasDependants { .. }
+            | JobError::NotAsked { .. }
             | JobError::Overlaps { .. }
             | JobError::NoRun { .. }
             | JobError::LaunchOver { .. }
@@ -111,7 +112,9 @@ pub(in crate::http) async fn one(
     State(api): State<Api>,
     NameAt(name): NameAt,
 ) -> Result<Response, Problem> {
-    Ok(shown(&jobs(&api)?.get(&name).await??))
+    let mut view = jobs(&api)?.get(&name).await??;
+    jobs(&api)?.note_begins(&mut view.active).await;
+    Ok(shown(&view))
 }
 
 /// A job with its revision as entity tag.
@@ -288,6 +291,37 @@ pub(in crate::http) async fn cancel(
     let cancelled = jobs(&api)?.cancel(&name, cancel.launch, &who.name).await?;
     note(&who, "cancel", &name, &cancelled);
     Ok(Answer(show::job(&cancelled?)))
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = JobAnswer)]
+pub(in crate::http) struct Said {
+    /// The number of the launch.
+    launch: u64,
+    /// `succeeded`, `failed`, or `retry` for a further attempt.
+    #[schema(value_type = String)]
+    outcome: turnwheel_jobs::Answer,
+}
+
+/// Says the outcome of a launch that nobody knows
+#[utoipa::path(
+    post, path = "/jobs/{name}/answer", tag = "jobs", operation_id = "answerJob",
+    request_body = Said,
+    params(
+        ("name" = String, Path, description = "The name of the job"),
+    ),
+    responses((status = 200, description = JOB, body = Value)),
+)]
+pub(in crate::http) async fn answer(
+    State(api): State<Api>,
+    Who(who): Who,
+    NameAt(name): NameAt,
+    Json(said): Json<Said>,
+) -> Result<Answer<Value>, Problem> {
+    let answered = jobs(&api)?.answer(&name, said.launch, said.outcome, &who.name).await?;
+    note(&who, "answer", &name, &answered);
+    Ok(Answer(show::job(&answered?)))
 }
 
 #[derive(Debug, Default, Deserialize, IntoParams)]

@@ -6,6 +6,7 @@ pub(super) mod bulk;
 pub(super) mod callbacks;
 pub(super) mod cloudevents;
 pub(super) mod dkron;
+mod dkron_lists;
 pub(super) mod events;
 pub(super) mod flows;
 pub(super) mod history;

@@ -155,7 +155,8 @@ impl Turn<'_> {
                 let why = format!("it is older than {window}, the window of missed times");
                 self.note_missed(Time(from.0.saturating_sub(1)).min(until), &why);
                 while let Some(next) = self.next(self.record.decided).filter(|at| *at <= until) {
-                    if self.record.active.len() >= ACTIVE_MAX {
+                    let open = self.record.active.iter().filter(|it| !it.is_asked()).count();
+                    if open >= ACTIVE_MAX {
                         return false;
                     }
                     self.record.decided = next;

@@ -95,7 +95,7 @@ impl Turn<'_> {
 
     /// A node for a further attempt of a member: one that no other member has and where none has
     /// failed, if there is one.
-    fn other_node(&self, id: u64, member: u32) -> Result<String, String> {
+    pub(super) fn other_node(&self, id: u64, member: u32) -> Result<String, String> {
         let launch = self.record.active.iter().find(|launch| launch.id == id);
         let launch = launch.ok_or_else(|| "the launch is over".to_owned())?;
         self.choice(launch).one(|node| {
@@ -147,12 +147,19 @@ impl Turn<'_> {
         backoff.first.0.saturating_mul(factor).min(backoff.max.0)
     }
 
-    /// Ends a launch if all of its runs are over.
-    fn finish(&mut self, id: u64) {
+    /// Ends a launch if all of its runs are over. One whose outcome nobody knows waits for an answer.
+    pub(super) fn finish(&mut self, id: u64) {
+        self.end_launch(id, false);
+    }
+
+    pub(super) fn end_launch(&mut self, id: u64, is_told: bool) {
         let place = self.record.active.iter().position(|launch| launch.id == id);
         let Some(place) = place else { return };
         if self.record.active[place].runs.iter().any(|run| !run.state.is_over()) {
             return;
+        }
+        if state_of(&self.record.active[place]) == LaunchState::Unknown {
+            return self.ask(place);
         }
         let mut launch = self.record.active.remove(place);
         launch.state = state_of(&launch);
@@ -166,7 +173,9 @@ impl Turn<'_> {
             launch.reason.clear();
         }
         let is_late = launch.cancelled_by.as_deref() == Some(DEADLINE);
-        self.tell_end(id, launch.state, is_late);
+        if !is_told {
+            self.tell_end(id, launch.state, is_late);
+        }
         self.record.status = Some(launch.state);
         self.close(launch, Some(if is_success { End::Success } else { End::Failure }));
         if is_success && self.record.spec.ephemeral {
@@ -176,7 +185,7 @@ impl Turn<'_> {
         self.release();
     }
 
-    fn tell_end(&mut self, id: u64, state: LaunchState, is_late: bool) {
+    pub(super) fn tell_end(&mut self, id: u64, state: LaunchState, is_late: bool) {
         let had_failed = self.record.is_failing
             || matches!(
                 self.record.status,
@@ -280,7 +289,8 @@ impl Turn<'_> {
 
     /// Ends everything that is under way or waits, for a launch that takes its place.
     pub(super) fn end_all(&mut self, why: &str) {
-        let all: Vec<u64> = self.record.active.iter().map(|launch| launch.id).collect();
+        let all = self.record.active.iter().filter(|launch| !launch.is_asked());
+        let all: Vec<u64> = all.map(|launch| launch.id).collect();
         for id in all {
             self.end(id, "a later launch", why);
         }
@@ -308,6 +318,7 @@ impl Turn<'_> {
                     row.ended_at = Some(now);
                     row.reason = cut(why);
                 }
+                (RunState::Unknown, _) => row.state = RunState::Cancelled,
                 (RunState::Running, Some(plan)) => {
                     self.effects.push(Effect::Cancel { launch: id, run, plan });
                 }

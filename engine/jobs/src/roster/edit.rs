@@ -104,8 +104,12 @@ impl Roster {
     /// Whether something has changed.
     fn try_put(&mut self, edit: Edit) -> Result<bool, JobError> {
         self.refuse_paused()?;
-        let Edit { spec, revision, by } = edit;
+        let Edit { mut spec, revision, by } = edit;
         let (now, name) = (self.now(), spec.name.clone());
+        // An export says which parents were gone.
+        let mut gone: Vec<After> =
+            spec.after.iter().filter(|after| after.missing).cloned().collect();
+        spec.after.iter_mut().for_each(|after| after.missing = false);
         let known = self.found(&name).ok().map(|entry| {
             let record = &entry.record;
             (JobSpec::clone(&record.spec), record.revision, record.anchor, entry.problem.is_some())
@@ -115,7 +119,7 @@ impl Roster {
             return Err(JobError::Changed { job: name, expected, found });
         }
         let Some((old, _, anchor, is_broken)) = known else {
-            let schedule = self.checked(&spec, now, true, &[])?;
+            let schedule = self.checked(&spec, now, true, &gone)?;
             return self.add(spec, schedule, now, &by).map(|()| true);
         };
         if old == spec && !is_broken {
@@ -123,7 +127,8 @@ impl Roster {
         }
         let is_new_schedule = is_broken || timing_of(&old) != timing_of(&spec);
         let anchor = if is_new_schedule { now } else { anchor };
-        let schedule = self.checked(&spec, anchor, is_new_schedule, &old.after)?;
+        gone.extend(old.after.iter().cloned());
+        let schedule = self.checked(&spec, anchor, is_new_schedule, &gone)?;
         self.graph.set(&name, spec.after.iter().map(|after| after.job.clone()));
         let Some(entry) = self.entries.get_mut(&name) else { return Ok(false) };
         let record = &mut entry.record;

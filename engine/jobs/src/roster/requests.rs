@@ -52,6 +52,9 @@ impl Roster {
             }
             JobRequest::Run { name, by, is_forced } => self.run(&name, &by, is_forced, to, cx),
             JobRequest::Cancel { name, launch, by } => self.end_launch(&name, launch, &by, to, cx),
+            JobRequest::Answer { name, launch, answer, by } => {
+                self.answer(&name, (launch, answer), &by, to, cx);
+            }
             JobRequest::Forget { name } => self.forget(&name, to, cx),
             JobRequest::Recent { name } => to.tell(self.recent(&name)),
             JobRequest::Times { name, limit } => {
@@ -124,6 +127,28 @@ impl Roster {
             return to.tell(Err(self.not_under_way(name, launch)));
         }
         self.changed(name, view_to(to), cx);
+    }
+
+    /// Takes the outcome of a launch that nobody knew.
+    fn answer(
+        &mut self,
+        name: &str,
+        (launch, answer): (u64, crate::Answer),
+        by: &str,
+        to: Reply,
+        cx: &mut Context<'_, Self>,
+    ) {
+        if let Err(error) = self.may_launch(name) {
+            return to.tell(Err(error));
+        }
+        let taken = self.decide(name, |turn| turn.answer(launch, answer, by));
+        match taken.unwrap_or_else(|| Err(JobError::Unknown(name.to_owned()))) {
+            Ok(()) => self.changed(name, view_to(to), cx),
+            Err(error) => {
+                self.advance(name, cx);
+                to.tell(Err(error));
+            }
+        }
     }
 
     /// Why there is nothing to cancel: a launch is over, or was never there.

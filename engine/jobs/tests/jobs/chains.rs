@@ -7,7 +7,7 @@ use super::common::{job, set, Stage, MINUTE, SECOND};
 
 fn after(name: &str, parents: &[(&str, On)]) -> JobSpec {
     job(name, "", |spec| {
-        let after = |(job, on): &(&str, On)| After { job: (*job).to_owned(), on: *on };
+        let after = |(job, on): &(&str, On)| After::new(*job, *on);
         spec.after = parents.iter().map(after).collect();
     })
 }

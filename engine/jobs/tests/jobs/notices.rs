@@ -113,7 +113,7 @@ fn a_failing_notification_is_tried_again_and_stops_nothing() {
     stage.put(spec);
     stage.put(job("child", "", |spec| {
         let job = "parent".to_owned();
-        spec.after.push(turnwheel_jobs::After { job, on: Default::default() });
+        spec.after.push(turnwheel_jobs::After::new(job, Default::default()));
     }));
     stage.wait(stage.jobs.run("parent", "ann", false)).unwrap();
     stage.sim.run_until_idle();

@@ -13,7 +13,7 @@ fn jobs_at_rest_are_listed_edited_launched_and_removed() {
     {
         stage.put(job(name, schedule, |_| ()));
     }
-    let after = After { job: "b".to_owned(), on: On::Success };
+    let after = After::new("b", On::Success);
     stage.put(job("child", "", |spec| spec.after = vec![after]));
     stage.sim.advance(10 * MINUTE);
     let list = stage.wait(stage.jobs.list()).unwrap();

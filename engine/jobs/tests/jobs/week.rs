@@ -103,7 +103,7 @@ fn week(seed: u64, has_jumps: bool) {
         let mut child = random(&mut dice, &format!("child-{number}"));
         child.schedule.clear();
         let on = dice.pick(&[On::Success, On::Failure, On::Always]);
-        child.after = vec![After { job: format!("job-{number}"), on }];
+        child.after = vec![After::new(format!("job-{number}"), on)];
         stage.put(child);
     }
     for _ in 0..7 * 12 {
