@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{bounded, RecvTimeoutError};
 use turnwheel_flow::{HttpRequest, HttpResponse, IoCall, IoError, IoErrorKind};
 use ureq::http::{HeaderName, HeaderValue, Request, Response};
+use ureq::tls::TlsConfig;
 use ureq::unversioned::transport::DefaultConnector;
 use ureq::Body;
 
@@ -61,7 +62,13 @@ struct Work {
 
 impl Client {
     pub(super) fn new(options: &IoOptions) -> Self {
+        Self::with_tls(options, TlsConfig::default())
+    }
+
+    /// With certificates of its own.
+    pub(super) fn with_tls(options: &IoOptions, tls: TlsConfig) -> Self {
         let config = ureq::Agent::config_builder()
+            .tls_config(tls)
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)

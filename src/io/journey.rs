@@ -5,10 +5,11 @@ use std::time::Duration;
 use serde_json::Value;
 use turnwheel_engine::internal::WeakWorld;
 use turnwheel_engine::{TriggerOptions, World};
-use turnwheel_flow::{Flow, Flows, HttpRequest, Io, IoCall};
+use turnwheel_flow::{Flows, HttpRequest, Io, IoCall};
 use turnwheel_journeys::{Channels, Message, Unsent};
 use turnwheel_runtime::completion::block_on;
 
+use super::flow_names::named;
 use super::HostIo;
 
 /// Time that a request may take.
@@ -50,36 +51,14 @@ fn start(world: &WeakWorld, message: &Message) -> Result<(), Unsent> {
     let flows = Flows::new(&world).map_err(|error| again(&error))?;
     let looked = block_on(flows.look_again()).map_err(|error| again(&error))?;
     looked.map_err(|error| again(&error))?;
-    let flow = found(&flows, name)?;
+    // One that is not there may be added later.
+    let flow = named(&flows, name).map_err(Unsent::Again)?;
     let Message { key, user, journey, element, .. } = message;
     let options = TriggerOptions::new().by(format!("journey {journey}")).key(key);
     let options = options.label("journey", journey).label("user", user).label("element", element);
     let input = message.body.get("input").cloned().unwrap_or_default();
     let started = flows.start_with(&flow, input, options).wait();
     started.map(drop).map_err(|error| again(&error))
-}
-
-/// The flow that a text names. One that is not there may be added later.
-fn found(flows: &Flows, text: &str) -> Result<Flow, Unsent> {
-    let (path, version) = text.split_once(':').unwrap_or((text, "latest"));
-    let (namespace, name) = match path.split_once('/') {
-        Some((namespace, name)) => (namespace.to_owned(), name),
-        None => {
-            let all = flows.list().into_iter().filter(|entry| entry.name == path);
-            let mut spaces: Vec<String> = all.map(|entry| entry.namespace).collect();
-            spaces.sort_unstable();
-            spaces.dedup();
-            match &spaces[..] {
-                [space] => (space.clone(), path),
-                [] => return Err(Unsent::Again(format!("there is no flow «{text}»"))),
-                _ => {
-                    let problem = format!("several flows have the name «{text}»: add a namespace");
-                    return Err(Unsent::Again(problem));
-                }
-            }
-        }
-    };
-    flows.find(&namespace, name, version).map_err(|error| Unsent::Again(error.to_string()))
 }
 
 fn post(io: &HostIo, message: &Message) -> Result<(), Unsent> {

@@ -25,6 +25,7 @@ mod container;
 mod container;
 mod digest;
 mod file;
+mod flow_names;
 #[cfg(unix)]
 mod guard;
 mod http;

@@ -58,6 +58,8 @@ pub struct IoOptions {
     pub output_max: usize,
     /// A folder of plugins: programs that do the work of jobs.
     pub plugins: Option<PathBuf>,
+    /// Whether plugins have the network of this host; else none, where the host can.
+    pub plugins_network: bool,
     /// The socket of the local syslog, for outputs of jobs.
     pub syslog: PathBuf,
     /// The server of mail, for notifications of jobs.
@@ -88,6 +90,7 @@ impl Default for IoOptions {
             command_grace: Duration::from_secs(5),
             output_max: PROCESS_OUTPUT_MAX,
             plugins: None,
+            plugins_network: false,
             syslog: PathBuf::from("/dev/log"),
             mail: None,
         }

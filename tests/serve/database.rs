@@ -1,6 +1,7 @@
 //! `turnwheel serve` on PostgreSQL. `cargo test` alone needs no database: these tests run only when they
 //! are asked for, by `.ci/run postgres`.
 
+mod jobs;
 mod rolling;
 
 use serde_json::{json, Value};

@@ -65,6 +65,45 @@ fn run(server: &Serve, plugin: &str, config: &Value, more: &Value) -> (Value, St
 }
 
 #[test]
+fn plugins_have_no_network_and_take_outputs_as_processors() {
+    let place = Place::new();
+    let folder = place.path("plugins");
+    fs::create_dir_all(&folder).expect("the folder is writable");
+    let links = format!(
+        "{HELLO}; echo \"{{\\\"type\\\":\\\"result\\\",\\\"success\\\":true,\\\"output\\\":\\\"$(grep -c : /proc/net/dev) links\\\"}}\""
+    );
+    install(&folder, "links.sh", &format!("#!/bin/sh\n{links}\n"));
+    let keeps = format!(
+        "#!/bin/sh\n{HELLO}; printf '%s\\n' \"$l\" > {}; \
+         echo '{{\"type\":\"result\",\"success\":true,\"output\":\"kept\"}}'\n",
+        place.path("taken.json").display()
+    );
+    install(&folder, "turnwheel-processor-keeps", &keeps);
+    let fails = format!("#!/bin/sh\n{HELLO}; exit 4\n");
+    install(&folder, "turnwheel-processor-fails", &fails);
+    let folder = folder.display().to_string();
+    let server = place.serve_with(&["--allow-shell"], &[("TURNWHEEL_JOBS_PLUGINS", &folder)]);
+    let (launch, output) = run(&server, "links", &json!({}), &json!({}));
+    assert_eq!(launch["state"], "succeeded", "{launch}");
+    let can_be_alone = std::process::Command::new("unshare").args(["--net", "--", "true"]).status();
+    if can_be_alone.is_ok_and(|status| status.success()) {
+        assert_eq!(output, "1 links", "only its own loopback, which is down");
+    }
+    let more = json!({"processors": {
+        "keeps": {"order": "1", "tag": "a"}, "fails": {"order": "2", "forward": "true"},
+    }});
+    let (launch, output) = run(&server, "links", &json!({}), &more);
+    assert_eq!((&launch["state"], output.as_str()), (&json!("succeeded"), "kept"));
+    let note = launch["runs"][0]["note"].as_str().expect("a text");
+    assert!(note.starts_with("processor fails: the plugin fails"), "{note}");
+    let taken = fs::read_to_string(place.path("taken.json")).expect("it was written");
+    let taken: Value = serde_json::from_str(&taken).expect("a message");
+    assert_eq!((&taken["type"], &taken["settings"]["tag"]), (&json!("process"), &json!("a")));
+    assert!(taken["output"].as_str().is_some_and(|it| it.ends_with("links")), "{taken}");
+    server.stopped();
+}
+
+#[test]
 fn plugins_in_python_and_shell_do_the_work_of_jobs() {
     let place = Place::new();
     let server = serve(&place, &[]);

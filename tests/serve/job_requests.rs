@@ -87,7 +87,7 @@ fn answers_are_compared_with_what_is_expected() {
     for (config, problem) in [
         (json!({"method": "GET", "url": ""}), "url: it is empty"),
         (json!({"method": "", "url": url}), "method: it is empty"),
-        (json!({"method": "GET", "url": url, "tlsNoVerifyPeer": "true"}), "tlsNoVerifyPeer"),
+        (json!({"method": "GET", "url": url, "tlsNoVerifyPeer": "yes"}), "tlsNoVerifyPeer"),
     ] {
         let body = json!({"schedule": "@manually", "executor": "http", "config": config});
         let answer = server.send("PUT", "/api/v1/jobs/bad", &[], Some(&body.to_string()));

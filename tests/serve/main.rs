@@ -8,7 +8,10 @@ mod access;
 mod database;
 mod full;
 mod job_files;
+mod job_kinds;
 mod job_live;
+#[cfg(all(feature = "nats", feature = "rabbitmq"))]
+mod job_messages;
 mod job_notices;
 mod job_outputs;
 mod job_plugins;

@@ -180,6 +180,7 @@ pub(crate) const KEYS: &[Key] = &[
         "the labels of this node, for targets of jobs: region=eu,disk=fast",
     ),
     key("jobs.plugins", Kind::Path, "", "a folder of programs that do the work of jobs"),
+    key("jobs.plugins-network", Kind::Flag, "false", "whether plugins have the host's network"),
     key("jobs.runs-max", Kind::Count, "64", "how many runs of jobs are under way at once"),
     key(
         "jobs.notify",

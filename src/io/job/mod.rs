@@ -1,21 +1,57 @@
 //! Executors of jobs on this host, and processors of their outputs.
 
 #[cfg(unix)]
+mod account;
+#[cfg(unix)]
 mod collectors;
+mod container;
+mod flow;
+#[cfg(feature = "nats")]
+mod nats;
 mod notifier;
 #[cfg(unix)]
 mod outputs;
 #[cfg(unix)]
 mod plugin;
+#[cfg(feature = "rabbitmq")]
+mod rabbitmq;
+#[cfg(any(feature = "nats", feature = "rabbitmq"))]
+mod reach;
 mod requests;
 #[cfg(unix)]
 mod shell;
+mod tls;
 
-use turnwheel_jobs::Executors;
+use base64::Engine as _;
+use turnwheel_jobs::{Executors, Settings};
 
 pub use notifier::{Mail, MailTls};
 
+#[cfg(unix)]
+use self::plugin::Role;
 use super::HostIo;
+
+/// Executors of Dkron that are not built in.
+const ABSENT: [(&str, &str); 6] = [
+    ("grpc", PLUGIN),
+    ("kafka", PLUGIN),
+    ("nats", "this program was built without the feature «nats»"),
+    ("rabbitmq", "this program was built without the feature «rabbitmq»"),
+    ("gcppubsub", PLUGIN),
+    ("ecs", PLUGIN),
+];
+
+/// What to do without one.
+const PLUGIN: &str =
+    "this program was built without it; a plugin of this name in the folder of the \
+    setting jobs.plugins does its work";
+
+/// The standard input that the settings of an executor give.
+fn payload(config: &Settings) -> Result<Option<Vec<u8>>, String> {
+    let Some(text) = config.get("payload").filter(|text| !text.is_empty()) else { return Ok(None) };
+    let bytes = base64::engine::general_purpose::STANDARD.decode(text);
+    bytes.map(Some).map_err(|error| format!("payload: it is not base64: {error}"))
+}
 
 impl HostIo {
     /// The executors `shell` and `http`, within the limits of this one: commands only where they are
@@ -23,8 +59,15 @@ impl HostIo {
     /// and notifications by webhook and mail.
     pub fn executors(&self) -> Executors {
         let executors = Executors::new()
-            .with("http", requests::Requests { io: self.clone() })
+            .with("http", requests::Requests { io: self.clone(), clients: Default::default() })
+            .with("flow", flow::FlowRuns)
+            .with("container", container::Containers { io: self.clone() })
+            .with("docker", container::Containers { io: self.clone() })
             .with_notifier(notifier::Sender { io: self.clone() });
+        #[cfg(feature = "nats")]
+        let executors = executors.with("nats", nats::Nats { io: self.clone() });
+        #[cfg(feature = "rabbitmq")]
+        let executors = executors.with("rabbitmq", rabbitmq::RabbitMq { io: self.clone() });
         #[cfg(unix)]
         let executors = executors
             .with("shell", shell::Shell { io: self.clone() })
@@ -37,7 +80,7 @@ impl HostIo {
             .with_processor("fluent", collectors::Fluent);
         #[cfg(unix)]
         let executors = self.plugins(executors);
-        executors
+        ABSENT.iter().fold(executors, |executors, (name, why)| executors.without(*name, *why))
     }
 
     /// Adds the plugins of the folder. A name that is taken stays with what is built in.
@@ -45,13 +88,20 @@ impl HostIo {
     fn plugins(&self, executors: Executors) -> Executors {
         let folder = self.inner.options.plugins.as_deref();
         let found = folder.map(plugin::of_folder).unwrap_or_default();
-        found.into_iter().fold(executors, |executors, (name, path)| {
-            if matches!(name.as_str(), "shell" | "http") {
-                tracing::error!(plugin = name, "there is an executor of this name: left out");
+        found.into_iter().fold(executors, |executors, (role, name, path)| {
+            let is_taken = match role {
+                Role::Executor => executors.has(&name),
+                Role::Processor => executors.has_processor(&name),
+            };
+            if is_taken {
+                tracing::error!(plugin = name, ?role, "there is one of this name: left out");
                 return executors;
             }
             let plugin = plugin::Plugin { io: self.clone(), name: name.clone(), path };
-            executors.with(name, plugin)
+            match role {
+                Role::Executor => executors.with(name, plugin),
+                Role::Processor => executors.with_processor(name, plugin),
+            }
         })
     }
 }

@@ -6,13 +6,14 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::{json, Value};
-use turnwheel_jobs::{Call, Done, Executor, Settings, Verdict, Work};
+use turnwheel_jobs::{Call, Done, Executor, Processed, Processor, Settings, Verdict, Work};
 
 use crate::io::talk::Talk;
 use crate::io::HostIo;
@@ -32,8 +33,25 @@ const LINE_BYTES_MAX: u64 = 1_024 * 1_024;
 /// Interval of looks at the end of the attempt.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Prefixes of file names that are no part of the plugin's name.
-const PREFIXES: [&str; 2] = ["turnwheel-executor-", "dkron-executor-"];
+/// Prefixes of file names that are no part of the plugin's name, and the work of such plugins.
+const PREFIXES: [(&str, Role); 4] = [
+    ("turnwheel-executor-", Role::Executor),
+    ("dkron-executor-", Role::Executor),
+    ("turnwheel-processor-", Role::Processor),
+    ("dkron-processor-", Role::Processor),
+];
+
+/// Time limit of a processor: the end of the attempt is stored after it.
+const PROCESS: Duration = Duration::from_secs(30);
+
+/// The work of a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Role {
+    /// It does the work of runs.
+    Executor,
+    /// It takes their outputs.
+    Processor,
+}
 
 /// A program of the folder.
 #[derive(Clone, Debug)]
@@ -43,8 +61,8 @@ pub(super) struct Plugin {
     pub(super) path: PathBuf,
 }
 
-/// The plugins of a folder by name: programs that may be executed.
-pub(super) fn of_folder(folder: &Path) -> Vec<(String, PathBuf)> {
+/// The plugins of a folder by role and name: programs that may be executed.
+pub(super) fn of_folder(folder: &Path) -> Vec<(Role, String, PathBuf)> {
     let files = match fs::read_dir(folder) {
         Ok(files) => files,
         Err(error) => {
@@ -52,7 +70,7 @@ pub(super) fn of_folder(folder: &Path) -> Vec<(String, PathBuf)> {
             return Vec::new();
         }
     };
-    let mut found: Vec<(String, PathBuf)> = files
+    let mut found: Vec<(Role, String, PathBuf)> = files
         .flatten()
         .map(|file| file.path())
         .filter(|path| {
@@ -61,18 +79,59 @@ pub(super) fn of_folder(folder: &Path) -> Vec<(String, PathBuf)> {
         })
         .filter_map(|path| {
             let stem = path.file_stem()?.to_str()?.to_owned();
-            let short = PREFIXES.iter().find_map(|prefix| stem.strip_prefix(prefix));
-            Some((short.unwrap_or(&stem).to_owned(), path))
+            let short = |(prefix, role): &(&str, Role)| Some((*role, stem.strip_prefix(prefix)?));
+            let short = PREFIXES.iter().find_map(short);
+            let (role, name) = short.unwrap_or((Role::Executor, &stem));
+            Some((role, name.to_owned(), path))
         })
-        .filter(|(name, _)| !name.is_empty() && !name.starts_with('.'))
+        .filter(|(_, name, _)| !name.is_empty() && !name.starts_with('.'))
         .collect();
     found.sort();
-    found.dedup_by(|one, other| one.0 == other.0);
+    found.dedup_by(|one, other| (one.0, &one.1) == (other.0, &other.1));
     if found.len() > PLUGINS_MAX {
         tracing::error!("{PLUGINS_MAX} plugins are the limit: the others are left out");
         found.truncate(PLUGINS_MAX);
     }
     found
+}
+
+/// Where the program that gives a process a network of its own is, and what it needs to be told.
+const UNSHARE: [&str; 2] = ["/usr/bin/unshare", "/bin/unshare"];
+
+/// How this host starts a process without its network; nothing if it cannot.
+fn isolation() -> Option<&'static [&'static str]> {
+    static FOUND: OnceLock<Option<&[&str]>> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let program = UNSHARE.iter().find(|path| Path::new(path).is_file())?;
+        let ways: [&[&str]; 2] = match *program {
+            "/usr/bin/unshare" => [
+                &["/usr/bin/unshare", "--net", "--"],
+                &["/usr/bin/unshare", "--user", "--map-current-user", "--net", "--"],
+            ],
+            _ => [
+                &["/bin/unshare", "--net", "--"],
+                &["/bin/unshare", "--user", "--map-current-user", "--net", "--"],
+            ],
+        };
+        ways.into_iter().find(|way| {
+            let mut tried = Command::new(way[0]);
+            tried.args(&way[1..]).arg("true").stdin(Stdio::null());
+            let tried = tried.stdout(Stdio::null()).stderr(Stdio::null()).status();
+            tried.is_ok_and(|status| status.success())
+        })
+    })
+}
+
+/// A command for a plugin: without the network, unless it may have it or the host cannot.
+fn alone(path: &Path, has_network: bool) -> Command {
+    match isolation().filter(|_| !has_network) {
+        Some(way) => {
+            let mut command = Command::new(way[0]);
+            command.args(&way[1..]).arg(path);
+            command
+        }
+        None => Command::new(path),
+    }
 }
 
 impl Talk {
@@ -141,7 +200,7 @@ impl Written {
 impl Plugin {
     fn begin(&self) -> Result<Talk, String> {
         self.io.may_run().map_err(|error| error.message)?;
-        let mut command = Command::new(&self.path);
+        let mut command = alone(&self.path, self.io.inner.options.plugins_network);
         command.env_clear();
         for name in &self.io.inner.options.environment {
             if let Some(value) = std::env::var_os(name) {
@@ -150,6 +209,10 @@ impl Plugin {
         }
         Talk::begin(command, LINE_BYTES_MAX)
             .map_err(|error| self.told(&format!("could not be started: {error}")))
+    }
+
+    fn has_network(&self) -> bool {
+        self.io.inner.options.plugins_network || isolation().is_none()
     }
 
     fn told(&self, problem: &str) -> String {
@@ -248,12 +311,51 @@ impl Executor for Plugin {
         let silent = || self.told(&format!("said nothing about its health within {HELLO:?}"));
         let answer = answer.ok_or_else(silent)?;
         match (answer["type"].as_str(), answer["ok"].as_bool()) {
-            (Some("health"), Some(true)) => Ok(format!("plugin {version}")),
+            (Some("health"), Some(true)) => Ok(match self.has_network() {
+                true => format!("plugin {version}, with the network of the host"),
+                false => format!("plugin {version}"),
+            }),
             (Some("health"), Some(false)) => {
                 let problem = answer["message"].as_str().unwrap_or("it does not say why");
                 Err(self.told(&format!("is not well: {problem}")))
             }
             _ => Err(self.told(&format!("said what is unknown: {answer}"))),
         }
+    }
+}
+
+impl Processor for Plugin {
+    fn check(&self, _settings: &Settings) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn process(&self, processed: &Processed<'_>, settings: &Settings) -> Result<String, String> {
+        self.io.counted(|| {
+            let talk = self.begin()?;
+            let told = |problem: String| self.told(&problem);
+            talk.hello().map_err(told)?;
+            let Processed { work, done, started_at, ended_at, .. } = processed;
+            talk.tell(&json!({
+                "type": "process", "job": work.job, "launch": work.launch,
+                "planned": work.planned.to_string(), "attempt": work.attempt,
+                "node": work.node, "key": work.key, "settings": settings,
+                "success": done.is_success, "reason": done.reason, "output": done.output,
+                "started_at": started_at.to_string(), "ended_at": ended_at.to_string(),
+            }));
+            let answer = talk.hear(PROCESS).map_err(told)?;
+            let answer =
+                answer.ok_or_else(|| self.told(&format!("took nothing within {PROCESS:?}")))?;
+            match (answer["type"].as_str(), answer["success"].as_bool()) {
+                (Some("result"), Some(true)) => {
+                    let note = answer["output"].as_str().unwrap_or_default();
+                    let taken = || format!("Output taken by {}", self.name);
+                    Ok(if note.is_empty() { taken() } else { note.to_owned() })
+                }
+                (Some("result"), Some(false)) => {
+                    Err(self.told(answer["error"].as_str().unwrap_or("has failed")))
+                }
+                _ => Err(self.told(&format!("said what is unknown: {answer}"))),
+            }
+        })
     }
 }

@@ -1,26 +1,33 @@
 //! The executor `http`: one request, whose status and body are compared with what is expected.
 
+use std::fmt;
+
 use regex_lite::Regex;
 use turnwheel_flow::{HttpRequest, Io, IoCall};
 use turnwheel_jobs::{Call, Done, Executor, Settings, Span, Verdict, Work};
 
+use super::tls::{self, Tls};
 use crate::io::HostIo;
 
 /// Settings that the executor knows.
 const KNOWN: [&str; 8] =
     ["method", "url", "headers", "body", "timeout", "expectCode", "expectBody", "debug"];
 
-/// Settings of Dkron that are refused, because leaving them out would change what they protect.
-const REFUSED: [&str; 4] =
-    ["tlsNoVerifyPeer", "tlsCertificateFile", "tlsCertificateKeyFile", "tlsRootCAsFile"];
-
 /// Seconds that a request may take if nothing is said, as of Dkron.
 const TIMEOUT: u64 = 30;
 
 /// Sends requests.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Requests {
     pub(super) io: HostIo,
+    /// Clients with certificates.
+    pub(super) clients: tls::Clients,
+}
+
+impl fmt::Debug for Requests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Requests").finish_non_exhaustive()
+    }
 }
 
 /// Settings, understood.
@@ -29,17 +36,15 @@ struct Parsed {
     limit: Span,
     codes: Vec<u16>,
     body: Option<Regex>,
+    tls: Option<Tls>,
 }
 
 fn parse(config: &Settings) -> Result<Parsed, String> {
     let text = |name: &str| config.get(name).map_or("", |text| text.trim());
-    let is_on = |name: &&&str| !matches!(text(name), "" | "false");
-    if let Some(name) = REFUSED.iter().find(is_on) {
-        return Err(format!("{name}: certificates are those of the server; leave it out"));
-    }
-    let is_known = |name: &str| KNOWN.contains(&name) || REFUSED.contains(&name);
+    let is_known = |name: &str| KNOWN.contains(&name) || tls::KNOWN.contains(&name);
     if let Some(name) = config.keys().find(|name| !is_known(name)) {
-        return Err(format!("{name}: http has no such setting; it has {}", KNOWN.join(", ")));
+        let known = [&KNOWN[..], &tls::KNOWN[..]].concat().join(", ");
+        return Err(format!("{name}: http has no such setting; it has {known}"));
     }
     if text("url").is_empty() {
         return Err("url: it is empty".to_owned());
@@ -83,7 +88,7 @@ fn parse(config: &Settings) -> Result<Parsed, String> {
         follows_redirects: true,
         digest: None,
     };
-    Ok(Parsed { request, limit, codes, body })
+    Ok(Parsed { request, limit, codes, body, tls: Tls::of(config)? })
 }
 
 impl Executor for Requests {
@@ -98,10 +103,14 @@ impl Executor for Requests {
 
 impl Requests {
     fn send(&self, work: &Work, call: &Call<'_>) -> Result<Done, String> {
-        let Parsed { request, limit, codes, body } = parse(&work.config)?;
+        let Parsed { request, limit, codes, body, tls } = parse(&work.config)?;
         let limit = work.timeout.map_or(limit, |other| other.min(limit));
         let call = IoCall::new(&work.key, call.cancelled()).limit(Some(limit.0));
-        let answer = self.io.http(&request, &call).map_err(|error| error.message)?;
+        let answer = match tls {
+            None => self.io.http(&request, &call),
+            Some(tls) => tls.client(&self.io, &self.clients)?.send(&request, None, &call),
+        };
+        let answer = answer.map_err(|error| error.message)?;
         let output = String::from_utf8_lossy(&answer.body).into_owned();
         let is_expected = match codes.is_empty() {
             true => answer.status == 200,

@@ -7,9 +7,9 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
 use turnwheel_jobs::{Call, Done, Executor, Settings, Span, Verdict, Work};
 
+use super::{account, payload};
 use crate::io::command::SHELL;
 use crate::io::process::{supervise_long, Limits, Watch};
 use crate::io::HostIo;
@@ -49,9 +49,7 @@ impl Executor for Shell {
         }
         memory(config.get("mem_limit").map_or("", String::as_str))?;
         payload(config)?;
-        if config.get("su").is_some_and(|su| !su.is_empty()) {
-            return Err("su: commands run as the user of the server; leave it out".to_owned());
-        }
+        account::check(config.get("su").map_or("", String::as_str))?;
         if !is_shell(config) {
             words(config.get("command").map_or("", String::as_str))?;
         }
@@ -80,6 +78,7 @@ impl Shell {
                 command.env(name.trim(), value);
             }
         }
+        account::switch(&mut command, config.get("su").map_or("", String::as_str))?;
         if let Some(folder) = config.get("cwd").filter(|folder| !folder.is_empty()) {
             if !Path::new(folder).is_dir() {
                 return Err(format!("cwd: there is no folder {folder}"));
@@ -199,12 +198,6 @@ fn words(text: &str) -> Result<Vec<String>, String> {
     }
     words.extend(word);
     Ok(words)
-}
-
-fn payload(config: &Settings) -> Result<Option<Vec<u8>>, String> {
-    let Some(text) = config.get("payload").filter(|text| !text.is_empty()) else { return Ok(None) };
-    let bytes = base64::engine::general_purpose::STANDARD.decode(text);
-    bytes.map(Some).map_err(|error| format!("payload: it is not base64: {error}"))
 }
 
 /// Reads a limit of memory: bytes, or a number with B, KB, MB, GB or TB.

@@ -1,0 +1,91 @@
+//! Servers of messages: which may be talked to, and for how long a job waits for one.
+
+use std::future::Future;
+use std::net::ToSocketAddrs as _;
+use std::time::Duration;
+
+use turnwheel_jobs::{Call, Done, Settings, Verdict, Work};
+
+use crate::io::network::refuse;
+use crate::io::HostIo;
+
+/// Time limit of a message without one.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Interval of looks at a cancel.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A setting without blanks around it.
+pub(super) fn text<'a>(config: &'a Settings, name: &str) -> &'a str {
+    config.get(name).map_or("", |text| text.trim())
+}
+
+/// A truth value as Dkron writes it.
+#[cfg(feature = "rabbitmq")]
+pub(super) fn is_on(config: &Settings, name: &str) -> Result<bool, String> {
+    match text(config, name) {
+        "" | "false" => Ok(false),
+        "true" => Ok(true),
+        other => Err(format!("{name}: «{other}» is neither true nor false")),
+    }
+}
+
+/// Refuses settings that an executor does not have.
+pub(super) fn only(executor: &str, config: &Settings, known: &[&str]) -> Result<(), String> {
+    match config.keys().find(|name| !known.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(name) => {
+            Err(format!("{name}: {executor} has no such setting; it has {}", known.join(", ")))
+        }
+    }
+}
+
+/// Refuses a server that requests may not reach either.
+pub(super) fn allow(io: &HostIo, host: &str, port: u16) -> Result<(), String> {
+    let options = &io.inner.options;
+    if !options.allows(host) {
+        return Err(format!(
+            "the host «{host}» may not be talked to: io.http-hosts has no such one"
+        ));
+    }
+    if !options.allows_port(port) {
+        return Err(format!("the port {port} may not be talked to: io.http-ports has no such one"));
+    }
+    let found = (host, port).to_socket_addrs();
+    let found = found.map_err(|error| format!("the host «{host}» is not known: {error}"))?;
+    for address in found {
+        refuse(options, host, address.ip()).map_err(|closed| closed.to_string())?;
+    }
+    Ok(())
+}
+
+/// Waits for the end of an attempt within its limit, unless it is cancelled.
+pub(super) fn within(
+    work: &Work,
+    call: &Call<'_>,
+    sent: impl Future<Output = Result<String, String>>,
+) -> Verdict {
+    let limit = work.timeout.map_or(LIMIT, |limit| limit.0.min(LIMIT));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let outcome = match runtime {
+        Err(error) => Err(format!("no connection could be begun: {error}")),
+        Ok(runtime) => runtime.block_on(async {
+            let cancelled = async {
+                while !call.is_cancelled() {
+                    tokio::time::sleep(LOOK).await;
+                }
+            };
+            tokio::select! {
+                outcome = sent => outcome,
+                () = tokio::time::sleep(limit) => {
+                    Err(format!("the server has not taken the message within {limit:?}"))
+                }
+                () = cancelled => Err("it was cancelled".to_owned()),
+            }
+        }),
+    };
+    Verdict::Done(match outcome {
+        Ok(said) => Done::success(said),
+        Err(problem) => Done::failure(problem, ""),
+    })
+}
