@@ -42,7 +42,10 @@ fn a_job_runs_a_flow_once_and_has_its_output() {
     }}});
     server.post("/api/v1/flows", &flow("fails", raise)).ok();
     server.post("/api/v1/flows", &flow("long", json!({"wait": {"hours": 1}}))).ok();
-    let job = |name: &str, input: &str| json!({"executor": "flow", "config": {"flow": name, "input": input}});
+    let job = |name: &str, input: &str| {
+        let config = json!({"flow": name, "input": input});
+        json!({"executor": "flow", "config": config})
+    };
     let (launch, output) = run(&server, "daily", job("cron/report", "{\"day\": 7}"));
     assert_eq!((&launch["state"], output.as_str()), (&json!("succeeded"), "{\"text\":\"day 7\"}"));
     let plans = server.get("/api/v1/plans?labels=job%3Ddaily").ok();
@@ -148,7 +151,7 @@ fn requests_have_certificates_and_roots_of_their_own() {
     };
     let url = format!("{}/health/live", server.url);
     let state = |name: &str, more: &[(&str, &str)]| {
-        let mut config = json!({"method": "GET", "url": url});
+        let mut config = json!({"method": "GET", "url": url, "expectCode": "204"});
         for (setting, value) in more {
             config[*setting] = json!(value);
         }

@@ -3,9 +3,11 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+use rustix::process::{kill_process_group, Pid, Signal};
 use serde_json::{json, Value};
 
 use super::jobs::over;
@@ -27,7 +29,9 @@ struct Broker(Child);
 
 impl Drop for Broker {
     fn drop(&mut self) {
-        let _gone = self.0.kill();
+        // With all that it has started: RabbitMQ is a script.
+        let group = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
+        let _gone = group.map(|group| kill_process_group(group, Signal::KILL));
         let _ended = self.0.wait();
     }
 }
@@ -40,6 +44,7 @@ fn free_port() -> u16 {
 
 fn begin(command: &mut Command) -> Broker {
     let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let command = command.process_group(0);
     Broker(command.spawn().expect("the server is installed"))
 }
 
@@ -108,16 +113,22 @@ fn a_job_sends_a_message_to_nats_and_knows_that_it_was_taken() {
     server.stopped();
 }
 
-/// RabbitMQ in a folder of its own.
-fn rabbit(place: &Place, port: u16) -> Broker {
+/// RabbitMQ in a folder of its own, and the register of names that its runtime needs: without one it
+/// starts a daemon that stays.
+fn rabbit(place: &Place, port: u16) -> (Broker, Broker) {
     let folder = place.path("rabbit");
     std::fs::create_dir_all(&folder).expect("the folder is writable");
     let path = |name: &str| -> PathBuf { folder.join(name) };
     let config = format!("listeners.tcp.default = 127.0.0.1:{port}\n");
     std::fs::write(path("rabbitmq.conf"), config).expect("the folder is writable");
-    let dist = free_port();
-    begin(
+    let (dist, names) = (free_port(), free_port().to_string());
+    let register = begin(Command::new("epmd").env("ERL_EPMD_PORT", &names));
+    eventually("names are registered", || {
+        TcpStream::connect(format!("127.0.0.1:{names}")).ok().map(drop)
+    });
+    let rabbit = begin(
         Command::new("/usr/lib/rabbitmq/bin/rabbitmq-server")
+            .current_dir(&folder)
             .env("HOME", &folder)
             .env("RABBITMQ_NODENAME", format!("turnwheel{port}@localhost"))
             .env("RABBITMQ_CONFIG_FILE", path("rabbitmq"))
@@ -126,8 +137,9 @@ fn rabbit(place: &Place, port: u16) -> Broker {
             .env("RABBITMQ_PID_FILE", path("pid"))
             .env("RABBITMQ_ENABLED_PLUGINS_FILE", path("plugins"))
             .env("RABBITMQ_DIST_PORT", dist.to_string())
-            .env("ERL_EPMD_PORT", free_port().to_string()),
-    )
+            .env("ERL_EPMD_PORT", names),
+    );
+    (rabbit, register)
 }
 
 #[test]

@@ -39,6 +39,19 @@ pub struct Read {
     pub unknown: Vec<String>,
 }
 
+/// What a field takes, for those who have sent something else.
+fn wanted(field: &str) -> Option<&'static str> {
+    match field {
+        "executor_config" | "tags" | "metadata" => {
+            Some("an object whose values are texts in quotes")
+        }
+        "processors" => Some("an object of objects whose values are texts in quotes"),
+        "retries" => Some("a whole number from 0 on"),
+        "disabled" | "ephemeral" => Some("true or false"),
+        _ => None,
+    }
+}
+
 struct Fields<'a> {
     name: &'a str,
     map: Map<String, Value>,
@@ -49,8 +62,13 @@ impl Fields<'_> {
     fn take<T: DeserializeOwned + Default>(&mut self, field: &'static str) -> Result<T, JobError> {
         match self.map.remove(field) {
             None | Some(Value::Null) => Ok(T::default()),
-            Some(value) => serde_json::from_value(value)
-                .map_err(|error| JobError::setting(self.name, field, error.to_string())),
+            Some(value) => serde_json::from_value(value).map_err(|error| {
+                let problem = match wanted(field) {
+                    Some(wanted) => format!("{error}: give {wanted}"),
+                    None => error.to_string(),
+                };
+                JobError::setting(self.name, field, problem)
+            }),
         }
     }
 
@@ -139,19 +157,19 @@ pub fn merge(view: &JobView, sent: &Map<String, Value>) -> Result<JobSpec, JobEr
             "tags" => (spec.targets, spec.nodes) = (new.targets.clone(), new.nodes),
             "metadata" => spec.metadata.clone_from(&new.metadata),
             "retries" => spec.retries = new.retries,
-            "parent_job" => {
-                // Dkron knows one parent, and only its success.
-                if spec.after.first().map(|it| &it.job) != new.after.first().map(|it| &it.job) {
-                    spec.after.clone_from(&new.after);
-                    spec.schedule.clone_from(&new.schedule);
-                }
+            // Dkron knows one parent, and only its success.
+            "parent_job"
+                if spec.after.first().map(|it| &it.job) != new.after.first().map(|it| &it.job) =>
+            {
+                spec.after.clone_from(&new.after);
+                spec.schedule.clone_from(&new.schedule);
             }
             "processors" => spec.processors.clone_from(&new.processors),
-            "concurrency" => {
-                // One of the policies that Dkron has no word for stays if it is shown as sent.
-                if (spec.overlap == Overlap::Allow) != (new.overlap == Overlap::Allow) {
-                    spec.overlap = new.overlap;
-                }
+            // One of the policies that Dkron has no word for stays if it is shown as sent.
+            "concurrency"
+                if (spec.overlap == Overlap::Allow) != (new.overlap == Overlap::Allow) =>
+            {
+                spec.overlap = new.overlap;
             }
             "executor" => spec.executor.clone_from(&new.executor),
             "executor_config" => spec.config.clone_from(&new.config),

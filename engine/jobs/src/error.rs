@@ -63,7 +63,7 @@ pub enum JobError {
         parent: String,
     },
     /// A setting is wrong.
-    #[error("job «{job}», {setting}: {problem}")]
+    #[error("{}{setting}: {problem}", of_job(job))]
     Setting {
         /// The job.
         job: String,
@@ -126,6 +126,15 @@ pub enum JobError {
     /// The store failed, or the jobs have ended.
     #[error("jobs: {0}")]
     Failed(String),
+}
+
+/// The job of a setting, if it is known.
+fn of_job(job: &str) -> String {
+    if job.is_empty() {
+        String::new()
+    } else {
+        format!("job «{job}», ")
+    }
 }
 
 impl JobError {

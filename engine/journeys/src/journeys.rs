@@ -9,7 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use serde_json::{Map, Value};
 use turnwheel_engine::internal::WeakWorld;
 use turnwheel_engine::store::StateScan;
-use turnwheel_engine::{Time, World};
+use turnwheel_engine::{Time, TimedStates, World};
 use turnwheel_runtime::completion::{completion, Completer};
 use turnwheel_runtime::{Completion, Group, Mailbox, SpawnError, SubmitErrorKind, Task};
 
@@ -165,46 +165,56 @@ impl Journeys {
         let mover = None;
         let mut journeys = Self { desks, watch: None, mover, definitions, channels, group };
         if !options.is_at_rest {
-            let mover = Arc::new(Mover {
-                world: WeakWorld::new(world),
-                states: states.clone(),
-                definitions: Arc::clone(&journeys.definitions),
-                desks: journeys.desks.clone(),
-                state: AtomicU8::new(0),
-            });
-            mover.look();
-            journeys.mover = Some(Arc::clone(&mover));
-            let watch = Watch {
-                mover,
-                seen: 0,
-                world: WeakWorld::new(world),
-                group: journeys.group.clone(),
-                states,
-                definitions: Arc::clone(&journeys.definitions),
-                desks: journeys.desks.clone(),
-                armed,
-                timer: None,
-                looked: Default::default(),
-                stuck: 0,
-                open: 0,
-                has_more: false,
-                is_looking: false,
-                has_others: false,
-            };
-            let task = journeys.group.task(watch).name("journeys due");
-            let task = task.mailbox(Mailbox::bounded(MAILBOX - 1)).spawn();
-            let task = task.map_err(|error: SpawnError<_>| JourneyError::failed(&error))?;
-            *watch_of.write() = Some(task.clone());
-            let begun = task
-                .call(|watch, cx| {
-                    watch.follow(cx);
-                    watch.look(cx);
-                })
-                .await;
-            begun.map_err(JourneyError::failed)?;
-            journeys.watch = Some(task);
+            journeys.watch(WeakWorld::new(world), states, (armed, watch_of)).await?;
         }
         Ok(journeys)
+    }
+
+    /// Begins what goes on without requests: default lines, and moves to newer versions.
+    async fn watch(
+        &mut self,
+        world: WeakWorld,
+        states: TimedStates,
+        (armed, watch_of): (Armed, Arc<RwLock<Option<Task<Watch>>>>),
+    ) -> Result<(), JourneyError> {
+        let mover = Arc::new(Mover {
+            world: world.clone(),
+            states: states.clone(),
+            definitions: Arc::clone(&self.definitions),
+            desks: self.desks.clone(),
+            state: AtomicU8::new(0),
+        });
+        self.mover = Some(Arc::clone(&mover));
+        let watch = Watch {
+            mover: Arc::clone(&mover),
+            seen: 0,
+            world,
+            group: self.group.clone(),
+            states,
+            definitions: Arc::clone(&self.definitions),
+            desks: self.desks.clone(),
+            armed,
+            timer: None,
+            looked: Default::default(),
+            stuck: 0,
+            open: 0,
+            has_more: false,
+            is_looking: false,
+            has_others: false,
+        };
+        let task = self.group.task(watch).name("journeys due");
+        let task = task.mailbox(Mailbox::bounded(MAILBOX - 1)).spawn();
+        let task = task.map_err(|error: SpawnError<_>| JourneyError::failed(&error))?;
+        *watch_of.write() = Some(task.clone());
+        self.watch = Some(task.clone());
+        let begun = task.call(|watch, cx| {
+            watch.follow(cx);
+            watch.look(cx);
+        });
+        begun.await.map_err(JourneyError::failed)?;
+        // Now those who move are seen when they are due.
+        mover.look();
+        Ok(())
     }
 
     /// Ends the tasks. Passes under way are found when the journeys are opened next.

@@ -1,6 +1,7 @@
 //! `turnwheel job`: cron jobs.
 
 mod add;
+mod all;
 mod file;
 mod follow;
 
@@ -17,6 +18,7 @@ use turnwheel::runtime::completion::block_on;
 use turnwheel::runtime::Group;
 
 use add::Add;
+use all::{all, exported};
 use file::read_one;
 
 use super::complete;
@@ -297,40 +299,6 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         What::Apply { files, yes, dry_run } => file::apply(settings, files, *yes, *dry_run),
         What::Import { file, from } => import(settings, file, from == "dkron"),
     }
-}
-
-fn all(settings: &Settings) -> Result<Vec<Value>, Exit> {
-    let here = |jobs: &Jobs, _: &str| {
-        let views = done(jobs.list())?;
-        Ok(json!({ "jobs": views.iter().map(show::job).collect::<Vec<_>>() }))
-    };
-    let mut answer = ask(settings, here, all_of)?;
-    Ok(answer["jobs"].as_array_mut().map(std::mem::take).unwrap_or_default())
-}
-
-/// All jobs of a server, page by page.
-fn all_of(server: &Remote) -> Result<Value, Exit> {
-    let (mut jobs, mut path) = (Vec::new(), "/jobs".to_owned());
-    loop {
-        let mut page = server.send("GET", &path, None)?;
-        jobs.append(page["jobs"].as_array_mut().unwrap_or(&mut Vec::new()));
-        match page["next"].as_str() {
-            Some(next) => path = format!("/jobs?cursor={}", encoded(next)),
-            None => return Ok(json!({ "jobs": jobs })),
-        }
-    }
-}
-
-/// The settings of a job for an import. A parent that is gone is not needed there either.
-fn exported(mut job: Value) -> Value {
-    let gone = job["gone"].take();
-    let mut spec = job["spec"].take();
-    for after in spec["after"].as_array_mut().into_iter().flatten() {
-        if gone.as_array().is_some_and(|gone| gone.contains(&after["job"])) {
-            after["missing"] = json!(true);
-        }
-    }
-    spec
 }
 
 fn one(settings: &Settings, name: &str) -> Result<Value, Exit> {

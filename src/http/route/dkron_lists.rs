@@ -1,4 +1,4 @@
-//! Dkron's lists of jobs: read page by page, so that a list with an end holds no more jobs than that.
+//! Dkron's lists of jobs: read page by page, so that one with an end holds no more jobs than that.
 
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};

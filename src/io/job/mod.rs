@@ -54,8 +54,8 @@ fn payload(config: &Settings) -> Result<Option<Vec<u8>>, String> {
 }
 
 impl HostIo {
-    /// The executors `shell` and `http`, within the limits of this one: commands only where they are
-    /// allowed, requests only to open hosts. And the processors `log`, `files`, `syslog`, `fluent`,
+    /// The executors `shell`, `http`, `flow` and `container`, within the limits of this one: commands
+    /// and containers only where they are allowed, requests only to open hosts. And the processors `log`, `files`, `syslog`, `fluent`,
     /// and notifications by webhook and mail.
     pub fn executors(&self) -> Executors {
         let executors = Executors::new()

@@ -104,9 +104,9 @@ impl Tls {
 fn certificates(setting: &str, pem: &[u8]) -> Result<Vec<Certificate<'static>>, String> {
     let mut found = Vec::new();
     for item in parse_pem(pem) {
-        match item.map_err(|error| format!("{setting}: it is no PEM: {error}"))? {
-            PemItem::Certificate(certificate) => found.push(certificate),
-            _ => {}
+        let item = item.map_err(|error| format!("{setting}: it is no PEM: {error}"))?;
+        if let PemItem::Certificate(certificate) = item {
+            found.push(certificate);
         }
     }
     match found.is_empty() {

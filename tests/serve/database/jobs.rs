@@ -45,6 +45,26 @@ fn rows(node: &Serve, number: usize) -> BTreeMap<u64, Value> {
     rows
 }
 
+/// Lets time pass while a node answers.
+fn wait(seconds: u64, node: &Serve) {
+    let until = Instant::now() + Duration::from_secs(seconds);
+    eventually("time passes", || {
+        node.get("/v1/isleader");
+        (Instant::now() >= until).then_some(())
+    });
+}
+
+/// Checks that no attempt has written its key twice; answers how many have.
+fn effects_of(file: &str) -> usize {
+    let written = std::fs::read_to_string(file).expect("there are effects");
+    let mut keys: Vec<&str> = written.lines().collect();
+    let all = keys.len();
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), all, "a time has had two effects");
+    all
+}
+
 #[test]
 fn jobs_go_on_when_the_node_that_serves_them_is_killed_at_a_fire() {
     if !is_asked() {
@@ -69,13 +89,6 @@ fn jobs_go_on_when_the_node_that_serves_them_is_killed_at_a_fire() {
         let path = format!("/api/v1/jobs/tick-{number}");
         nodes[number % 3].1.send("PUT", &path, &[], Some(&job.to_string())).ok();
     }
-    let wait = |seconds: u64, node: &Serve| {
-        let until = Instant::now() + Duration::from_secs(seconds);
-        eventually("time passes", || {
-            node.get("/v1/isleader");
-            (Instant::now() >= until).then_some(())
-        });
-    };
     wait(BEFORE, &nodes[0].1);
     let leader = nodes[0].1.get("/v1/leader").ok()["Name"].as_str().expect("a name").to_owned();
     let at = nodes.iter().position(|(name, _)| *name == leader).expect("it is one of them");
@@ -112,12 +125,7 @@ fn jobs_go_on_when_the_node_that_serves_them_is_killed_at_a_fire() {
             }
         }
     }
-    let written = std::fs::read_to_string(&effects).expect("there are effects");
-    let mut keys: Vec<&str> = written.lines().collect();
-    let all = keys.len();
-    keys.sort_unstable();
-    keys.dedup();
-    assert_eq!(keys.len(), all, "a time has had two effects");
+    let all = effects_of(&effects);
     eprintln!("{all} effects of {JOBS} jobs, {lost} lost with their node, latest {latest:?}");
     assert!(latest <= LATE_MAX, "a run began {latest:?} after its time");
     nodes.into_iter().for_each(|(_, node)| node.stopped());
