@@ -19,7 +19,6 @@ use crate::record::{End, Notice, Record, Report};
 use crate::schedule::Schedule;
 use crate::spec::{NoNode, Overlap};
 
-pub use asked::Answer;
 pub(crate) use due::{due_of, next_of};
 pub(crate) use runs::Ended;
 

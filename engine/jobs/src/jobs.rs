@@ -9,10 +9,9 @@ use turnwheel_engine::{Time, World};
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::{Completion, Group, Mailbox, SpawnError, Task};
 
-use crate::decide::Answer;
 use crate::error::JobError;
 use crate::graph::Graph;
-use crate::launch::Launch;
+use crate::launch::{Answer, Launch};
 use crate::limits::{READ_AT_START, TIMES_MAX};
 use crate::live::LiveOutput;
 use crate::node::Node;

@@ -73,6 +73,18 @@ impl LaunchState {
     }
 }
 
+/// The outcome of a launch that nobody knew, as a person says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It has done its work.
+    Succeeded,
+    /// It has not: the launch has failed.
+    Failed,
+    /// It has not, and is tried again in a further attempt of the same launch.
+    Retry,
+}
+
 /// State of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

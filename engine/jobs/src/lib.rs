@@ -30,12 +30,11 @@ mod store;
 mod view;
 
 pub use action::WithJobs;
-pub use decide::Answer;
 pub use error::JobError;
 pub use executor::{Call, Done, Executor, Verdict, Work};
 pub use graph::cycle_of;
 pub use jobs::{Asking, Jobs, JobsOptions};
-pub use launch::{Cause, Launch, LaunchState, Root, Run, RunState};
+pub use launch::{Answer, Cause, Launch, LaunchState, Root, Run, RunState};
 pub use live::{Chunk, LiveOutput};
 pub use node::Node;
 pub use notify::{Event, Message, Notifier, Notify};

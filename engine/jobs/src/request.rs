@@ -3,9 +3,8 @@
 use serde::{Deserialize, Serialize};
 use turnwheel_engine::Time;
 
-use crate::decide::Answer;
 use crate::error::JobError;
-use crate::launch::Launch;
+use crate::launch::{Answer, Launch};
 use crate::node::Node;
 use crate::spec::JobSpec;
 use crate::view::JobView;

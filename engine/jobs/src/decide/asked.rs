@@ -1,25 +1,11 @@
 //! Launches whose outcome nobody knows, of jobs with `unknown: ask`: a person says what it was.
 
-use serde::{Deserialize, Serialize};
-
 use super::{cut, Turn};
 use crate::error::JobError;
-use crate::launch::{LaunchState, Run, RunState};
+use crate::launch::{Answer, LaunchState, Run, RunState};
 use crate::limits::ASKED_MAX;
 use crate::record::End;
 use crate::spec::Overlap;
-
-/// The outcome of a launch that nobody knew, as a person says it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Answer {
-    /// It has done its work.
-    Succeeded,
-    /// It has not: the launch has failed.
-    Failed,
-    /// It has not, and is tried again in a further attempt of the same launch.
-    Retry,
-}
 
 impl Turn<'_> {
     /// Keeps a launch until a person says its outcome. Those that follow do not wait for that.
