@@ -325,6 +325,7 @@ fn the_client_has_every_operation_of_the_api() {
         client.run_job("j", false).is_err(),
         client.toggle_job("j", Some(true)).is_err(),
         client.cancel_job("j", 1).is_err(),
+        client.answer_job("j", 1, "failed").is_err(),
         client.job_history("j", Some(9), 10).is_err(),
         client.forget_job_history("j").is_err(),
         client.job_times("j", 5).is_err(),
