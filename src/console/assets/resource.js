@@ -10,8 +10,11 @@ import { Cell } from "./settings.js";
 const REFRESH_MS = 2000;
 /** The same while the server tells what has changed: figures change without news. */
 const LIVE_REFRESH_MS = 10000;
-/** How often at most it is loaded when the server tells much. */
+/** How often at most it is loaded when the server tells something. */
 const NEWS_MS = 500;
+/** The same while it tells more than so much in between: nobody reads that fast, and the page stays quick to use. */
+const MANY_NEWS = 40;
+const MANY_NEWS_MS = 1500;
 
 /** Loads that are under way for the first time: the page is complete when there are none. */
 const opening = new Set();
@@ -95,9 +98,16 @@ export function useResource(key, load, { live = null, every = null, isIdle = fal
     };
     now.current.run = run;
     let waiting = 0;
+    let told = 0;
+    let pace = NEWS_MS;
     const news = () => {
+      told += 1;
       if (waiting || document.hidden) return;
-      waiting = setTimeout(() => { waiting = 0; run(); }, Math.max(NEWS_MS - (Date.now() - last), 0));
+      waiting = setTimeout(() => {
+        pace = told > MANY_NEWS ? MANY_NEWS_MS : NEWS_MS;
+        waiting = told = 0;
+        run();
+      }, Math.max(pace - (Date.now() - last), 0));
     };
     if (live) [feed, leave] = followNews(live, news);
     const look = () => { if (!document.hidden) run(); };

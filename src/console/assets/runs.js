@@ -18,8 +18,6 @@ const ASKED = ["state", "result", "waits", "name", "text", "label", "labels", "a
   "created_before", "ended_from", "ended_before", "order", "cursor"];
 const PLAN_ID = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i;
 const PAGE = 100;
-/** The same list each time, while there is none. */
-const NONE = [];
 /** Ready choices of states; «failed» is asked for in two parts, those that are held first. */
 const SHOWS = { all: {}, active: { state: ACTIVE.join(",") }, failed: { result: "error" }, paused: { state: "paused" }, succeeded: { result: "success" }, cancelled: { result: "cancelled" } };
 const SINCE = { "": "any time", 1: "last hour", 24: "last day", 168: "last week", 720: "last month" };
@@ -112,6 +110,32 @@ function Ticks({ runs, ticked, setTicked, reload, filter, isFiltered }) {
   </p></div>`;
 }
 
+/** The widths of the columns, as a grid has them: what has no text of its own length gives room. */
+function widths(names) {
+  const last = names.length - 1;
+  const hasRoom = names.includes("reason");
+  const one = (name, at) => {
+    const kind = COLUMNS[name][1];
+    if (kind === "grow") return "minmax(9rem, 1fr)";
+    if (kind === "name") return hasRoom ? "minmax(9rem, 18rem)" : "minmax(9rem, 1fr)";
+    return kind === "right" ? "5.5rem" : at === last ? "10rem" : "8rem";
+  };
+  return ["2.1rem", "6.2rem", ...names.map(one)].join(" ");
+}
+
+/** The lines themselves: drawn apart from the filters, as they change much more often. */
+function Rows({ runs, of, names, ticked, tick }) {
+  const row = useKept((run) => html`<tr key=${run.id} role="row">
+    <td class="tick" role="cell"><label class="tick-box"><input type="checkbox" checked=${ticked.has(run.id)} aria-label=${`Tick ${nameOf(run)} ${run.id}`} onChange=${() => tick(run.id)} /></label></td>
+    <td class="state" role="cell"><${Badge} of=${stateOf(run)} /></td>
+    ${names.map((name) => html`<td key=${name} class=${COLUMNS[name][1]} role="cell">${COLUMNS[name][2](run)}</td>`)}</tr>`, `${names} ${useCell(zone)} ${[...ticked]}`);
+  const drawn = useSlices(runs, of, (run) => run.id);
+  return html`<div class="wide runs" style=${{ "--columns": widths(names) }}><table role="table">
+    <caption class="hidden">Runs</caption>
+    <thead role="rowgroup"><tr role="row"><th class="tick" role="columnheader"></th><th scope="col" role="columnheader">State</th>${names.map((name) => html`<th key=${name} scope="col" role="columnheader" class=${COLUMNS[name][1]}>${COLUMNS[name][0]}</th>`)}</tr></thead>
+    <tbody role="rowgroup">${drawn.map((run) => (run.ended_at ? row(run, run.id) : row({ ...run, at: Date.now() }, run.id)))}</tbody></table></div>`;
+}
+
 export function Runs({ query }) {
   useTitle("Runs");
   const [ticked, setTicked] = useState(new Set());
@@ -145,29 +169,22 @@ export function Runs({ query }) {
     if (!next.delete(id)) next.add(id);
     setTicked(next);
   };
-  const row = useKept((run) => html`<tr key=${run.id}>
-    <td class="tick"><label class="tick-box"><input type="checkbox" checked=${ticked.has(run.id)} aria-label=${`Tick ${nameOf(run)} ${run.id}`} onChange=${() => tick(run.id)} /></label></td>
-    <td class="state"><${Badge} of=${stateOf(run)} /></td>
-    ${names.map((name) => html`<td key=${name} class=${COLUMNS[name][1]}>${COLUMNS[name][2](run)}</td>`)}</tr>`, `${names} ${useCell(zone)} ${[...ticked]}`);
-  const drawn = useSlices(shown.data?.plans ?? NONE, key, (run) => run.id);
   return html`<${Head} title="Runs"><button onClick=${() => choose(names)}>Columns…</button><//>
     <${Shows} query=${query} /><${Filters} query=${query} go=${go} all=${all.data} />
-    <${Loaded} of=${shown}>${({ plans, next }) => html`
+    <${Loaded} of=${shown}>${({ plans, next, is_partial: isPartial }) => html`
       <${Ticks} runs=${plans} ticked=${ticked} setTicked=${setTicked} reload=${page.reload} filter=${bulk.filter(of)} isFiltered=${[...query.keys()].length > 0} />
-      ${plans.length === 0 ? html`<${Nothing} all=${all.data} />` : html`<div class="wide runs"><table>
-        <caption class="hidden">Runs</caption>
-        <thead><tr><th class="tick"></th><th scope="col">State</th>${names.map((name) => html`<th key=${name} scope="col" class=${COLUMNS[name][1]}>${COLUMNS[name][0]}</th>`)}</tr></thead>
-        <tbody>${drawn.map((run) => (run.ended_at ? row(run, run.id) : row({ ...run, at: Date.now() }, run.id)))}</tbody></table></div>`}
-      <p class="buttons"><span class="quiet">${count(plans.length, "run")} on this page.</span>
+      ${plans.length === 0 ? html`<${Nothing} all=${all.data} isPartial=${isPartial} />` : html`<${Rows} runs=${plans} of=${key} names=${names} ticked=${ticked} tick=${tick} />`}
+      <p class="buttons"><span class="quiet">${count(plans.length, "run")} on this page.${isPartial && " The search has stopped for now: older runs are not looked at yet."}</span>
         ${query.get("cursor") && html`<button onClick=${() => go({ text: query.get("text") })}>First page</button>`}
         ${back.current.length > 0 && html`<button onClick=${() => go({ cursor: back.current.pop() })}>Previous</button>`}
-        ${next && html`<button onClick=${() => { back.current.push(query.get("cursor") ?? ""); go({ cursor: next }); }}>Next</button>`}</p>`}<//>`;
+        ${next && html`<button onClick=${() => { back.current.push(query.get("cursor") ?? ""); go({ cursor: next }); }}>${isPartial ? "Search further" : "Next"}</button>`}</p>`}<//>`;
 }
 
-function Nothing({ all }) {
+function Nothing({ all, isPartial }) {
   if (all?.total === 0) {
     return html`<${Notice} title="There is no run yet" text="Start a flow, or an action of the program that serves.">
       <p><a href="#/flows">Flows</a> · <a href="#/system/actions">Actions</a></p><//>`;
   }
+  if (isPartial) return html`<${Notice} title="No run fits so far" text="Many runs were looked at, and others are left: search further below." />`;
   return html`<${Notice} title="No run fits" text="Take a condition away, or look at all of them."><p><a href="#/runs">All runs</a></p><//>`;
 }

@@ -171,7 +171,7 @@ export function Pager({ pages, count, total, next, what }) {
 }
 
 /** How many new rows are drawn in one frame. */
-const SLICE = 12;
+const SLICE = 6;
 
 /**
  * A list as it is to be drawn. Where many rows are new they come in slices, a frame each, above those that were there, so that no
