@@ -53,10 +53,10 @@ impl<M, R> Other<M, R> {
 /// A call with interceptors around it. The lock is for `Sync` alone, and is never taken.
 type Intercepted<M, R> = Mutex<Pin<Box<dyn Future<Output = Result<R, AskError<M>>> + Send>>>;
 
-struct Waiting<R> {
+/// Two words, which the function that sends a call returns in registers.
+pub(crate) struct Waiting<R> {
     /// An answer sent after this is dropped has no receiver, and is dropped by its sender.
     receiver: Receiver<Answer<R>, Call>,
-    asked_ns: u64,
 }
 
 impl<M, R> std::fmt::Debug for Ask<M, R> {
@@ -92,13 +92,27 @@ impl<M, R> Ask<M, R> {
         receiver: Receiver<Answer<R>, Call>,
         shared: SharedOneshot<Call>,
         deadlines: &Deadlines,
-        asked_ns: u64,
     ) -> Self {
         let deadline_ns = shared.metadata().deadline_ns;
         if deadline_ns != u64::MAX {
             deadlines.add(deadline_ns, shared);
         }
-        Self { waiting: Some(Waiting { receiver, asked_ns }), other: None }
+        Self { waiting: Some(Waiting { receiver }), other: None }
+    }
+
+    /// Puts a call together that was taken apart to leave a function in registers.
+    #[inline(always)]
+    pub(crate) fn of(waiting: Option<Waiting<R>>, other: Option<Box<Other<M, R>>>) -> Self {
+        Self { waiting, other }
+    }
+
+    /// Takes a call apart: its rare state goes to `other`.
+    #[inline(always)]
+    pub(crate) fn apart(self, other: &mut Option<Box<Other<M, R>>>) -> Option<Waiting<R>> {
+        if self.other.is_some() {
+            *other = self.other;
+        }
+        self.waiting
     }
 
     /// Gives the call up: a handler that has not begun is skipped, and its message is a dead letter
@@ -291,11 +305,11 @@ impl<R> Waiting<R> {
         let end_ns = call.deadline_ns;
         let depth = call.chain.depth();
         let queued_ns = match call.forwarded_ns.load(Ordering::Relaxed) {
-            0 => self.asked_ns,
+            0 => call.asked_ns,
             ABANDONED => return None,
             forwarded_ns => forwarded_ns,
         };
-        let hops = since(self.asked_ns, queued_ns);
+        let hops = since(call.asked_ns, queued_ns);
         Some(match call.started_ns.load(Ordering::Relaxed) {
             0 => TimeSpent { hops, queued: since(queued_ns, end_ns), running: None, depth },
             started_ns => {

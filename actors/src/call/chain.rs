@@ -11,11 +11,23 @@ use turnwheel_runtime::oneshot::{SharedOneshot, WeakOneshot};
 use crate::call::Call;
 
 /// The call that is handled where another one is made.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum Above {
     /// Its handler waits for the calls it makes.
     Waiting(SharedOneshot<Call>),
     Beside(WeakOneshot<Call>),
+}
+
+// In line, as the clones below: a call clones the chain of its maker, and a clone that is returned
+// through memory is read back in other sizes than it was written in, which stalls.
+impl Clone for Above {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        match self {
+            Self::Waiting(call) => Self::Waiting(call.clone()),
+            Self::Beside(call) => Self::Beside(call.clone()),
+        }
+    }
 }
 
 impl Above {
@@ -36,10 +48,17 @@ impl Above {
 }
 
 /// The actors that wait for a call, the nearest first. Empty if none does.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct CallChain {
     asker: Option<Asker>,
     above: Option<Above>,
+}
+
+impl Clone for CallChain {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        Self { asker: self.asker.clone(), above: self.above.clone() }
+    }
 }
 
 impl Drop for CallChain {
@@ -153,12 +172,20 @@ impl CallChain {
 }
 
 /// An actor that waits for its calls. Its cell keeps it from call to call.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Asker {
     pub(crate) actor: u64,
     pub(crate) name: Name,
     /// Whether it takes calls that come back to it.
     pub(crate) is_reentrant: bool,
+}
+
+impl Clone for Asker {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        let Self { actor, ref name, is_reentrant } = *self;
+        Self { actor, name: name.clone(), is_reentrant }
+    }
 }
 
 impl Asker {
@@ -170,11 +197,21 @@ impl Asker {
 }
 
 /// The name of an actor in a chain.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) enum Name {
     /// By its type; costs no count.
     Type(&'static str),
     Own(Arc<str>),
+}
+
+impl Clone for Name {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        match self {
+            Self::Type(name) => Self::Type(name),
+            Self::Own(name) => Self::Own(Arc::clone(name)),
+        }
+    }
 }
 
 impl Deref for Name {

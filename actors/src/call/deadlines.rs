@@ -35,10 +35,6 @@ pub(super) const ABANDONED: u64 = u64::MAX;
 /// Entries of a list before it is swept for the first time.
 const SWEEP_MIN: usize = 64;
 
-/// Answered calls that each added call removes from the front of a queue: more than one, so that
-/// the queue shrinks after a long call.
-const TAKEN_MAX: usize = 2;
-
 const _: () = assert!(SHARDS.is_power_of_two());
 
 /// A waiting call, after its deadline.
@@ -63,9 +59,13 @@ struct List {
     sweep_at: usize,
 }
 
-/// Settled calls taken out of a list; the caller drops them, outside of the list.
+/// Settled calls taken out of a list; the caller drops them, outside of the list. Two for each
+/// added call, so that a queue shrinks after a long call.
+// No array: an array lies in memory, and is read back in other sizes than it was written in. That
+// stalls, and took a twentieth of a call.
 struct Settled {
-    calls: [Option<SharedOneshot<Call>>; TAKEN_MAX],
+    first: Option<SharedOneshot<Call>>,
+    second: Option<SharedOneshot<Call>>,
     /// The list is to be swept.
     is_crowded: bool,
 }
@@ -120,15 +120,16 @@ impl Deadlines {
     /// group without a lock.
     #[inline]
     pub(crate) fn add(&self, deadline_ns: u64, call: SharedOneshot<Call>) {
-        let mut entry = Some((deadline_ns, call));
-        let settled = match self.own.own(|list| list.add(entry.take())) {
+        let mut call = Some(call);
+        let settled = match self.own.own(|list| list.add(deadline_ns, call.take())) {
             Some(settled) => settled,
-            None => self.add_shared(entry.take()),
+            None => self.add_shared(deadline_ns, call),
         };
         if settled.is_crowded {
             self.sweep();
         }
-        drop(settled.calls);
+        drop(settled.first);
+        drop(settled.second);
         // Ordered by the list's section or lock: `timer_fired` clears this before it looks at the
         // list.
         if deadline_ns < self.armed_ns.load(Ordering::Acquire) {
@@ -137,8 +138,8 @@ impl Deadlines {
     }
 
     #[inline(never)]
-    fn add_shared(&self, entry: Option<Entry>) -> Settled {
-        self.shard().lock().add(entry)
+    fn add_shared(&self, deadline_ns: u64, call: Option<SharedOneshot<Call>>) -> Settled {
+        self.shard().lock().add(deadline_ns, call)
     }
 
     /// The list of this thread, which is no worker.
@@ -229,22 +230,27 @@ impl List {
 
     /// Adds an entry; returns the settled ones in front of it.
     #[inline(always)]
-    fn add(&mut self, entry: Option<Entry>) -> Settled {
-        let mut calls = [None, None];
-        for place in &mut calls {
-            if self.queue.front().is_none_or(|(_, first)| !first.is_settled()) {
-                break;
-            }
-            *place = self.queue.pop_front().map(|(_, first)| first);
-        }
-        if let Some((deadline_ns, call)) = entry {
+    fn add(&mut self, deadline_ns: u64, call: Option<SharedOneshot<Call>>) -> Settled {
+        let first = self.pop_settled();
+        let second = if first.is_some() { self.pop_settled() } else { None };
+        if let Some(call) = call {
             if self.queue.back().is_none_or(|(last_ns, _)| *last_ns <= deadline_ns) {
                 self.queue.push_back((deadline_ns, call));
             } else {
                 self.add_early(deadline_ns, call);
             }
         }
-        Settled { calls, is_crowded: self.len() >= self.sweep_at }
+        Settled { first, second, is_crowded: self.len() >= self.sweep_at }
+    }
+
+    /// Removes the first call of the queue if it is settled.
+    #[inline(always)]
+    fn pop_settled(&mut self) -> Option<SharedOneshot<Call>> {
+        let is_settled = self.queue.front().is_some_and(|(_, first)| first.is_settled());
+        if is_settled {
+            return self.queue.pop_front().map(|(_, first)| first);
+        }
+        None
     }
 
     #[inline(never)]

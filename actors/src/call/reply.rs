@@ -26,6 +26,18 @@ pub struct ReplyTo<R> {
 /// In place of the begin of a handler: the call was cancelled before it.
 const CANCELLED: u64 = u64::MAX;
 
+/// Begin and end of the time that a caller waits, on the group's clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Term {
+    pub(crate) asked_ns: u64,
+    pub(crate) deadline_ns: u64,
+}
+
+impl Term {
+    /// Of a message without a caller.
+    pub(crate) const ENDLESS: Self = Self { asked_ns: 0, deadline_ns: u64::MAX };
+}
+
 /// Data of a call that both of its sides share.
 #[derive(Debug)]
 pub(crate) struct Call {
@@ -34,6 +46,8 @@ pub(crate) struct Call {
     pub(crate) started_ns: AtomicU64,
     /// When it was last forwarded; 0 if it was not.
     pub(crate) forwarded_ns: AtomicU64,
+    /// When the caller asked.
+    pub(crate) asked_ns: u64,
     /// When the caller gives up; `u64::MAX` never.
     pub(crate) deadline_ns: u64,
     /// The caller, and the calls that wait for this one.
@@ -47,15 +61,18 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    pub(crate) fn new(deadline_ns: u64, chain: CallChain) -> Self {
-        Self::counted(deadline_ns, chain, None)
+    pub(crate) fn new(term: Term, chain: CallChain) -> Self {
+        Self::counted(term, chain, None)
     }
 
     /// As [`Call::new`], of a message that counts as in flight until its answer.
-    pub(crate) fn counted(deadline_ns: u64, chain: CallChain, load: Option<Arc<Load>>) -> Self {
+    #[inline(always)]
+    pub(crate) fn counted(term: Term, chain: CallChain, load: Option<Arc<Load>>) -> Self {
+        let Term { asked_ns, deadline_ns } = term;
         Self {
             started_ns: AtomicU64::new(0),
             forwarded_ns: AtomicU64::new(0),
+            asked_ns,
             deadline_ns,
             chain,
             watchers: Watchers::default(),
@@ -66,7 +83,7 @@ impl Call {
 
     /// For a message without a caller, whose end is observed.
     pub(crate) fn unasked() -> Self {
-        Self { is_told: true, ..Self::new(u64::MAX, CallChain::default()) }
+        Self { is_told: true, ..Self::new(Term::ENDLESS, CallChain::default()) }
     }
 
     /// Notes that the handler begins. False if the call was cancelled before.
@@ -98,7 +115,7 @@ impl Call {
     }
 
     /// Both sides of a call, and the handle for its deadline.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin<R>(self) -> (ReplyTo<R>, Receiver<Answer<R>, Self>, SharedOneshot<Self>) {
         let (sender, receiver, shared) = oneshot::channel_shared(self);
         (ReplyTo { sender: Some(sender) }, receiver, shared)
@@ -119,7 +136,7 @@ impl<R> ReplyTo<R> {
     /// For a message without a caller that counts as in flight.
     pub(crate) fn told(load: Arc<Load>) -> Self {
         let call =
-            Call { is_told: true, ..Call::counted(u64::MAX, CallChain::default(), Some(load)) };
+            Call { is_told: true, ..Call::counted(Term::ENDLESS, CallChain::default(), Some(load)) };
         Self { sender: Some(oneshot::channel(call).0) }
     }
 

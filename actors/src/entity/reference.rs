@@ -108,12 +108,12 @@ impl<E: Entity> EntityRef<E> {
                 return Ask::refused(AskError::Cycle { chain, message: Some(message) });
             }
         }
-        let (now_ns, deadline_ns) = self.deadline(limit, &outgoing);
+        let term = self.term(limit, &outgoing);
         let (envelope, receiver, shared) =
-            Envelope::<M, M::Reply, K>::asked(message, outgoing, deadline_ns, None);
+            Envelope::<M, M::Reply, K>::asked(message, outgoing, term, None);
         match self.directory.send(&self.key, envelope) {
             Ok(()) => {
-                Ask::waiting(receiver, shared, &self.directory.system.shared().deadlines, now_ns)
+                Ask::waiting(receiver, shared, &self.directory.system.shared().deadlines)
             }
             Err((refusal, envelope)) => {
                 let kind = self.directory.refused::<M>(&refusal);

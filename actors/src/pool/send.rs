@@ -172,7 +172,7 @@ impl<A: Actor> Shared<A> {
         limit: Duration,
     ) -> Ask<M, M::Reply> {
         let system = &self.settings.system;
-        let (now_ns, deadline_ns) = self.deadline(limit, &outgoing);
+        let term = self.term(limit, &outgoing);
         let sent = self.offer(route, message, |member, counted, message| {
             if outgoing.chain.blocks(member.address.raw_id()) {
                 counted.inspect(|load| load.leave());
@@ -180,13 +180,13 @@ impl<A: Actor> Shared<A> {
             }
             let load = counted.cloned();
             let (envelope, receiver, shared) =
-                Envelope::<M, M::Reply, K>::asked(message, outgoing.clone(), deadline_ns, load);
+                Envelope::<M, M::Reply, K>::asked(message, outgoing.clone(), term, load);
             member.address.task.submit_job(envelope)?;
             Ok((receiver, shared))
         });
         match sent {
             Ok((receiver, shared)) => {
-                Ask::waiting(receiver, shared, &system.shared().deadlines, now_ns)
+                Ask::waiting(receiver, shared, &system.shared().deadlines)
             }
             Err(TellError { kind: WAITS, message }) => {
                 let mut chain = outgoing.chain.names();

@@ -10,7 +10,7 @@ use super::delivery::Delivery;
 use crate::call::{Asker, Call, CallChain, ReplyTo};
 
 /// The request that an actor handles now, and the data that its calls inherit.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Ambient {
     pub(crate) baggage: Option<Arc<Baggage>>,
     /// The chain of a call made now: the actor, if it takes nothing else while the handler waits,
@@ -18,6 +18,14 @@ pub(crate) struct Ambient {
     pub(crate) chain: CallChain,
     /// Time at which the last waiting caller gives up, in nanoseconds; `u64::MAX` for never.
     pub(crate) deadline_ns: u64,
+}
+
+impl Clone for Ambient {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        let Self { ref baggage, ref chain, deadline_ns } = *self;
+        Self { baggage: baggage.clone(), chain: chain.clone(), deadline_ns }
+    }
 }
 
 default_value! {
@@ -71,7 +79,7 @@ impl Ambient {
     /// Runs a closure with this as the ambient request.
     #[inline(always)]
     pub(crate) fn within<R>(&self, run: impl FnOnce() -> R) -> R {
-        AMBIENT.with(|ambient| ambient.enter(self, run))
+        Scoped::enter_here(&AMBIENT, self, run)
     }
 
     /// Keeps the ambient request of a thread from the turns that it runs.

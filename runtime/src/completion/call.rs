@@ -4,7 +4,7 @@ use std::task::{Poll, Waker};
 
 use super::Completion;
 use crate::failure::Failure;
-use crate::handoff::oneshot::{channel, Received, Receiver, Sender};
+use crate::handoff::oneshot::{channel_awaited, Received, Receiver, Sender};
 
 type Outcome<T> = Result<T, Failure>;
 
@@ -16,7 +16,7 @@ pub(crate) struct Answer<T>(Receiver<Outcome<T>, ()>);
 
 /// Both sides of a call; their memory is reused.
 pub(crate) fn call<T>() -> (Reply<T>, Completion<T>) {
-    let (sender, receiver) = channel(());
+    let (sender, receiver) = channel_awaited(());
     (Reply(Some(sender)), Completion::answered(Answer(receiver)))
 }
 

@@ -149,11 +149,17 @@ impl Group {
     /// nanoseconds, and at most some turns old; so also on a thread that polls workers of
     /// [`build_hosted`](GroupBuilder::build_hosted) and has polls left to do. Elsewhere as
     /// [`Group::now_ns`].
+    #[inline]
     pub fn recent_ns(&self) -> u64 {
-        worker::with_current(|local| match local {
-            Some(local) if local.is_of(&self.shared) => local.now_ns.get(),
-            _ => worker::assist::recent_ns(&self.shared).unwrap_or_else(|| self.now_ns()),
-        })
+        let own = |local: &worker::Local| local.is_of(&self.shared).then(|| local.now_ns.get());
+        let of_worker = worker::with_current(|local| local.and_then(own));
+        of_worker.unwrap_or_else(|| self.recent_outside_ns())
+    }
+
+    /// [`Group::recent_ns`] on a thread that is no worker of the group.
+    #[inline(never)]
+    fn recent_outside_ns(&self) -> u64 {
+        worker::assist::recent_ns(&self.shared).unwrap_or_else(|| self.now_ns())
     }
 
     /// Wall time on the group's clock: for dates; it may jump in both directions.

@@ -9,13 +9,12 @@ use std::ptr::NonNull;
 use std::task::{Poll, Waker};
 
 use super::assisted::assist;
-use super::oneshot_state::{release, value_of, STRONG};
+use super::oneshot_state::{release, value_of, STRONG, WAKER};
 pub use super::oneshot_state::{Oneshot, SharedOneshot, WeakOneshot};
+use super::polling::polling_waker;
 use crate::failure::contain;
 use crate::sync::Ordering;
 
-/// The receiver has stored a waker, unless a bit of `SETTLED` was set before.
-const WAKER: u64 = 1;
 /// The sender has stored the value.
 const SENT: u64 = 1 << 1;
 /// The deadline has passed: no value is accepted.
@@ -95,19 +94,27 @@ pub enum Received<T> {
 /// assert_eq!(receiver.state().metadata().0, "for both");
 /// ```
 pub fn channel<T, N: Metadata>(metadata: N) -> (Sender<T, N>, Receiver<T, N>) {
-    pair(Oneshot::make::<T>(metadata, 2))
+    pair(Oneshot::make::<T>(metadata, 2, None))
 }
 
-/// As [`channel`], with a third handle on the shared state.
-#[inline]
+/// As [`channel`], for an answer that is most likely awaited where the channel is made.
+#[inline(always)]
+pub(crate) fn channel_awaited<T, N: Metadata>(metadata: N) -> (Sender<T, N>, Receiver<T, N>) {
+    pair(Oneshot::make::<T>(metadata, 2, polling_waker()))
+}
+
+/// As [`channel`], with a third handle on the shared state. Inside the poll of a future by a turn
+/// the receiver has the waker of that poll from the beginning.
+#[inline(always)]
 pub fn channel_shared<T, N: Metadata>(
     metadata: N,
 ) -> (Sender<T, N>, Receiver<T, N>, SharedOneshot<N>) {
-    let state = Oneshot::make::<T>(metadata, 3);
+    let state = Oneshot::make::<T>(metadata, 3, polling_waker());
     let (sender, receiver) = pair(state);
     (sender, receiver, SharedOneshot(state))
 }
 
+#[inline(always)]
 fn pair<T, N: Metadata>(state: NonNull<Oneshot<N>>) -> (Sender<T, N>, Receiver<T, N>) {
     let receiver = Receiver { state_ptr: state, received: 0, value: PhantomData };
     (Sender(state, PhantomData), receiver)

@@ -12,6 +12,8 @@ use std::task::{RawWakerVTable, Waker};
 use crate::checked::Life;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, UnsafeCell};
 
+/// The receiver has stored a waker, unless a bit of `SETTLED` was set before.
+pub(super) const WAKER: u64 = 1;
 /// One strong reference: sender, receiver or [`SharedOneshot`].
 pub(super) const STRONG: u64 = 1 << 8;
 /// Mask of the strong references.
@@ -51,12 +53,18 @@ pub(super) struct OneshotMemory<T, N> {
 }
 
 impl<N> Oneshot<N> {
-    /// Allocates one with so many strong references.
-    pub(super) fn make<T>(metadata: N, strong: u64) -> NonNull<Self> {
+    /// Allocates one with so many strong references, and the receiver's waker if it has one.
+    #[inline(always)]
+    pub(super) fn make<T>(metadata: N, strong: u64, waker: Option<Waker>) -> NonNull<Self> {
+        let counts = strong * STRONG + WEAK;
+        let (word, parts) = match waker.map(ManuallyDrop::new) {
+            None => (counts, Parts(ptr::null_mut(), ptr::null())),
+            Some(waker) => (counts | WAKER, Parts::of(&waker)),
+        };
         let head = Self {
-            word: AtomicU64::new(strong * STRONG + WEAK),
-            waker_data: AtomicPtr::new(ptr::null_mut()),
-            waker_table: AtomicPtr::new(ptr::null_mut()),
+            word: AtomicU64::new(word),
+            waker_data: AtomicPtr::new(parts.0),
+            waker_table: AtomicPtr::new(parts.1.cast_mut()),
             free: free::<T, N>,
             life: Life::new(),
             metadata: ManuallyDrop::new(metadata),
@@ -80,10 +88,10 @@ impl<N> Oneshot<N> {
     /// Stores a waker. Only the receiver calls it, while `WAKER` is not set.
     #[inline]
     pub(super) fn put_waker(&self, waker: Waker) {
-        let waker = ManuallyDrop::new(waker);
+        let Parts(data, table) = Parts::of(&ManuallyDrop::new(waker));
         // Release: a thread that reads one half also sees that the former waker was taken back.
-        self.waker_data.store(waker.data().cast_mut(), Ordering::Release);
-        self.waker_table.store(ptr::from_ref(waker.vtable()).cast_mut(), Ordering::Release);
+        self.waker_data.store(data, Ordering::Release);
+        self.waker_table.store(table.cast_mut(), Ordering::Release);
     }
 
     /// Reads both halves of the waker. Acquire: pairs with `put_waker`.
@@ -124,6 +132,11 @@ fn check(count: u64) {
 pub(super) struct Parts(*mut (), *const RawWakerVTable);
 
 impl Parts {
+    #[inline]
+    fn of(waker: &Waker) -> Self {
+        Self(waker.data().cast_mut(), waker.vtable())
+    }
+
     #[inline]
     pub(super) fn is(self, waker: &Waker) -> bool {
         ptr::eq(self.0, waker.data()) && ptr::eq(self.1, waker.vtable())

@@ -93,6 +93,24 @@ impl<T> Scoped<T> {
 }
 
 impl<T: 'static> Scoped<T> {
+    /// As [`Scoped::enter`] for a thread-local. Inlined, whatever the closure does.
+    ///
+    /// # Panics
+    ///
+    /// As [`Scoped::look_here`].
+    #[inline(always)]
+    pub fn enter_here<R>(
+        here: &'static LocalKey<Self>,
+        value: &T,
+        run: impl FnOnce() -> R,
+    ) -> R {
+        // As in `look_here`.
+        let place = here.with(|place| ptr::from_ref(place));
+        // SAFETY: the place belongs to this thread, and its end, where it could be dropped, does
+        // not come while this call lasts.
+        unsafe { &*place }.enter(value, run)
+    }
+
     /// As [`Scoped::look`] for a thread-local. Inlined, whatever the closure does.
     ///
     /// # Panics

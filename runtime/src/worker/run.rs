@@ -22,7 +22,12 @@ pub(crate) fn start(local: &Local) {
         local.now_ns.set(local.group.now_ns());
         Some(task)
     };
-    while let Some(task) = pace.next(local).or_else(&mut find) {
+    loop {
+        let found = match pace.next(local) {
+            Some(task) => Some(task),
+            None => find(),
+        };
+        let Some(task) = found else { break };
         pace.run(local, task);
     }
     local.flush_bytes();

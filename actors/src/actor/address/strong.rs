@@ -9,7 +9,7 @@ use turnwheel_runtime::{Completion, Phase, SubmitError, SubmitErrorKind, Task, T
 use super::place::{Place, Way};
 use super::With;
 use crate::actor::{kind, Actor, ActorCell, Bare, Context, Envelope, MessageFor};
-use crate::call::{Ask, Other};
+use crate::call::{Ask, Other, Waiting};
 use crate::error::{AskError, TellError};
 use crate::large::{by_size, Carry};
 use crate::request::{self, Ambient, Delivery};
@@ -227,12 +227,14 @@ impl<A: Actor> Address<A> {
     /// Cost: as [`Address::tell`] and three more atomic operations; its memory is reused. An ask
     /// that could never be answered, since the actor waits for the caller, fails at once with
     /// [`AskError::Cycle`].
+    #[inline(always)]
     pub fn ask<M: MessageFor<A, K>, K: 'static>(&self, message: M) -> Ask<M, M::Reply> {
         self.ask_within(message, self.system().shared().ask_limit)
     }
 
     /// As [`Address::ask`] with a deadline of its own; inside a handler the deadline of the request
     /// that it handles counts if it is earlier.
+    #[inline(always)]
     pub fn ask_within<M: MessageFor<A, K>, K: 'static>(
         &self,
         message: M,
@@ -243,6 +245,30 @@ impl<A: Actor> Address<A> {
 
     #[inline(always)]
     fn ask_as<M: Send + 'static, P: MessageFor<A, K> + Carry<M>, K: 'static>(
+        &self,
+        message: P,
+        limit: Duration,
+    ) -> Ask<P, P::Reply> {
+        let mut other = None;
+        let waiting = self.ask_apart::<M, P, K>(message, limit, &mut other);
+        Ask::of(waiting, other)
+    }
+
+    /// Sends a call. Out of line, and what it returns is in registers: a call that is returned
+    /// through memory is read back by its poller in other sizes than it was written in, which
+    /// stalls.
+    #[inline(never)]
+    fn ask_apart<M: Send + 'static, P: MessageFor<A, K> + Carry<M>, K: 'static>(
+        &self,
+        message: P,
+        limit: Duration,
+        other: &mut Option<Box<Other<P, P::Reply>>>,
+    ) -> Option<Waiting<P::Reply>> {
+        self.ask_here::<M, P, K>(message, limit).apart(other)
+    }
+
+    #[inline(always)]
+    fn ask_here<M: Send + 'static, P: MessageFor<A, K> + Carry<M>, K: 'static>(
         &self,
         message: P,
         limit: Duration,
@@ -289,11 +315,11 @@ impl<A: Actor> Address<A> {
         outgoing: Ambient,
         limit: Duration,
     ) -> Ask<M, M::Reply> {
-        let (now_ns, deadline_ns) = self.deadline(limit, &outgoing);
+        let term = self.term(limit, &outgoing);
         let (envelope, receiver, shared) =
-            Envelope::<M, M::Reply, K>::asked(message, outgoing, deadline_ns, None);
+            Envelope::<M, M::Reply, K>::asked(message, outgoing, term, None);
         match self.task.submit_job(envelope) {
-            Ok(()) => Ask::waiting(receiver, shared, &self.system().shared().deadlines, now_ns),
+            Ok(()) => Ask::waiting(receiver, shared, &self.system().shared().deadlines),
             Err(error) => Ask::refused(AskError::Refused(self.refused(error))),
         }
     }

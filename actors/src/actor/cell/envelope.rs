@@ -7,7 +7,7 @@ use turnwheel_runtime::oneshot::{Receiver, SharedOneshot};
 use turnwheel_runtime::{Context, SubmitError, TaskJob};
 
 use crate::actor::{Actor, ActorCell, MessageFor};
-use crate::call::{Answer, Call, Load, ReplyTo};
+use crate::call::{Answer, Call, Load, ReplyTo, Term};
 use crate::error::TellError;
 use crate::request::{self, Ambient, Delivery};
 use crate::system::Undelivered;
@@ -71,11 +71,11 @@ impl<M, R, K> Envelope<M, R, K> {
     pub(crate) fn asked(
         message: M,
         outgoing: Ambient,
-        deadline_ns: u64,
+        term: Term,
         load: Option<Arc<Load>>,
     ) -> (Self, Receiver<Answer<R>, Call>, SharedOneshot<Call>) {
         let Ambient { baggage, chain, .. } = outgoing;
-        let (reply, receiver, shared) = Call::counted(deadline_ns, chain, load).begin();
+        let (reply, receiver, shared) = Call::counted(term, chain, load).begin();
         (Self::new(Delivery { message, baggage, reply: Some(reply) }), receiver, shared)
     }
 

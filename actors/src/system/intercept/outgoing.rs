@@ -14,7 +14,7 @@ use turnwheel_runtime::{Failure, SubmitErrorKind};
 use super::call::{Direction, MessageInfo};
 use super::interception::Interception;
 use super::outcome::{AnyEnd, End, Retrying};
-use crate::call::{deadline_after, Ask, Other};
+use crate::call::{deadline_after, Ask, Other, Term};
 use crate::error::{AskError, TellError};
 use crate::large::Carry;
 use crate::request::{self, Ambient, RequestContext};
@@ -66,11 +66,12 @@ pub(crate) trait Destination {
         }
     }
 
-    /// When a call to it gives up; and the time of now, from which its limit counts.
+    /// How long the caller of a call to it waits, from now on.
     #[inline(always)]
-    fn deadline(&self, limit: Duration, outgoing: &Ambient) -> (u64, u64) {
-        let now_ns = self.system().asking_ns(limit);
-        (now_ns, deadline_after(now_ns, limit).min(outgoing.deadline_ns))
+    fn term(&self, limit: Duration, outgoing: &Ambient) -> Term {
+        let asked_ns = self.system().asking_ns(limit);
+        let deadline_ns = deadline_after(asked_ns, limit).min(outgoing.deadline_ns);
+        Term { asked_ns, deadline_ns }
     }
 }
 
