@@ -135,8 +135,10 @@ impl<R> ReplyTo<R> {
 
     /// For a message without a caller that counts as in flight.
     pub(crate) fn told(load: Arc<Load>) -> Self {
-        let call =
-            Call { is_told: true, ..Call::counted(Term::ENDLESS, CallChain::default(), Some(load)) };
+        let call = Call {
+            is_told: true,
+            ..Call::counted(Term::ENDLESS, CallChain::default(), Some(load))
+        };
         Self { sender: Some(oneshot::channel(call).0) }
     }
 

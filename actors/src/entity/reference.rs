@@ -112,9 +112,7 @@ impl<E: Entity> EntityRef<E> {
         let (envelope, receiver, shared) =
             Envelope::<M, M::Reply, K>::asked(message, outgoing, term, None);
         match self.directory.send(&self.key, envelope) {
-            Ok(()) => {
-                Ask::waiting(receiver, shared, &self.directory.system.shared().deadlines)
-            }
+            Ok(()) => Ask::waiting(receiver, shared, &self.directory.system.shared().deadlines),
             Err((refusal, envelope)) => {
                 let kind = self.directory.refused::<M>(&refusal);
                 let message = envelope.open().message;

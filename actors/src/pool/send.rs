@@ -185,9 +185,7 @@ impl<A: Actor> Shared<A> {
             Ok((receiver, shared))
         });
         match sent {
-            Ok((receiver, shared)) => {
-                Ask::waiting(receiver, shared, &system.shared().deadlines)
-            }
+            Ok((receiver, shared)) => Ask::waiting(receiver, shared, &system.shared().deadlines),
             Err(TellError { kind: WAITS, message }) => {
                 let mut chain = outgoing.chain.names();
                 chain.push(self.settings.name.clone());

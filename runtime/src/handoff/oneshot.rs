@@ -496,7 +496,5 @@ impl<T, N: Metadata> Drop for Receiver<T, N> {
 }
 
 debug_fields!(impl<N> Oneshot<N>, self => is_settled: self.is_settled());
-
 debug_fields!(impl<T, N> Sender<T, N>, self => state: self.state());
-
 debug_fields!(impl<T, N: Metadata> Receiver<T, N>, self => state: self.state());

@@ -99,11 +99,7 @@ impl<T: 'static> Scoped<T> {
     ///
     /// As [`Scoped::look_here`].
     #[inline(always)]
-    pub fn enter_here<R>(
-        here: &'static LocalKey<Self>,
-        value: &T,
-        run: impl FnOnce() -> R,
-    ) -> R {
+    pub fn enter_here<R>(here: &'static LocalKey<Self>, value: &T, run: impl FnOnce() -> R) -> R {
         // As in `look_here`.
         let place = here.with(|place| ptr::from_ref(place));
         // SAFETY: the place belongs to this thread, and its end, where it could be dropped, does

@@ -1,6 +1,7 @@
 //! Jobs, their order, conditions and timers: the reference's functional cases, in simulation where
 //! order is the point and on 1, 2 and 4 workers where threads are.
 
+mod asked_in_polls;
 mod assists;
 mod backoff;
 mod clocks;

@@ -81,8 +81,7 @@ impl<S: Send + 'static> Context<'_, S> {
                 // SAFETY: this closure was boxed before its first call and is never moved out of
                 // the box; the future is dropped in its place, below or with the closure.
                 let polled = unsafe { Pin::new_unchecked(polled) };
-                let answer =
-                    polling(&waker, || polled.poll(&mut PollContext::from_waker(&waker)));
+                let answer = polling(&waker, || polled.poll(&mut PollContext::from_waker(&waker)));
                 let Poll::Ready(value) = answer else { return Step::Stay };
                 future = None;
                 if let Some(then) = then.take() {
