@@ -4,26 +4,19 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use jaq_core::{DataT, Lut};
-use jaq_json::{Num, Val};
+use jaq_json::Val;
 
 use super::pattern::Regex;
 use super::quick;
+use super::weight::{is_shared, Scales, Visited, Weight, TOO_LARGE};
+pub(super) use super::weight::{DEPTH_MAX, SIZE_MAX};
 
 /// Steps that one evaluation may take: about a second of work at most. Fewer in tests of this crate,
 /// whose code is not optimized.
 pub(super) const STEPS_MAX: u64 = if cfg!(test) { 100_000 } else { 5_000_000 };
 
-/// Bytes of a text, or elements with all inside them, that a value may have.
-pub(super) const SIZE_MAX: usize = 4 << 20;
-
-/// Maximum depth of values: the same as that of JSON that is read.
-pub(super) const DEPTH_MAX: usize = 100;
-
 /// Bytes of stack that an evaluation may use.
 pub(super) const STACK_MAX: usize = 3 << 20;
-
-/// Bits of an integer.
-const INTEGER_BITS_MAX: u64 = 8_192;
 
 /// Elements visited for one step. An element takes some 40 bytes, so the values of one evaluation
 /// stay below a gigabyte even if all of them are kept.
@@ -35,8 +28,14 @@ const BYTES_PER_STEP: usize = 64;
 /// Pairs of elements that are compared for one step.
 const PAIRS_PER_STEP: u64 = 64;
 
-/// Elements that an object counts for, without its fields.
-const OBJECT_ELEMENTS: usize = 4;
+/// Elements of a list that are copied for a moment, to go through them.
+const PASSED_PER_STEP: usize = 16;
+
+/// Fields that move up when one before them is removed.
+const MOVED_PER_STEP: usize = 64;
+
+/// Steps for a list that is looked for in another one, however long that is.
+const SEARCH_STEPS: u64 = 4_096;
 
 /// Regular expressions that are kept compiled for one evaluation.
 const REGEXES_MAX: usize = 16;
@@ -50,6 +49,7 @@ pub(super) struct Budget<'a> {
     tripped: Cell<Option<&'static str>>,
     denied: RefCell<Option<String>>,
     regexes: RefCell<Vec<(String, String, Rc<Regex>)>>,
+    scales: RefCell<Scales>,
 }
 
 /// The kind of data that expressions work on.
@@ -70,7 +70,8 @@ impl<'a> Budget<'a> {
     pub(super) fn new(lut: &'a Lut<Limited>, now: f64) -> Self {
         let (steps, tripped) = (Cell::new(0), Cell::new(None));
         let (denied, regexes) = (RefCell::new(None), RefCell::default());
-        Self { lut, steps, stack: stack_now(), now, tripped, denied, regexes }
+        let (stack, scales) = (stack_now(), RefCell::default());
+        Self { lut, steps, stack, now, tripped, denied, regexes, scales }
     }
 
     /// The secret that the expression may not see.
@@ -105,14 +106,58 @@ impl<'a> Budget<'a> {
         false
     }
 
-    /// Whether a value is of a bearable size.
+    /// Whether a value is of a bearable size. What is visited to weigh it counts.
     pub(super) fn bears(&self, value: &Val) -> bool {
-        let mut weight = Weight { room: SIZE_MAX, bytes: 0 };
-        if let Err(limit) = weigh(value, 0, &mut weight) {
-            return self.trip(limit);
+        self.weigh(value).is_some()
+    }
+
+    /// The weight of a value, unless it is too large.
+    pub(super) fn weigh(&self, value: &Val) -> Option<Weight> {
+        let mut visited = Visited::default();
+        match self.scales.borrow_mut().weigh(value, &mut visited) {
+            Ok(weight) => {
+                let steps = visited.elements / ELEMENTS_PER_STEP + visited.bytes / BYTES_PER_STEP;
+                self.spend(1 + steps as u64).then_some(weight)
+            }
+            Err(limit) => {
+                self.trip(limit);
+                None
+            }
         }
-        let elements = SIZE_MAX - weight.room - weight.bytes;
-        self.spend(1 + (elements / ELEMENTS_PER_STEP + weight.bytes / BYTES_PER_STEP) as u64)
+    }
+
+    /// A value is about to be changed: what is copied for that counts, unless nobody else has it.
+    pub(super) fn opens(&self, value: &Val) -> bool {
+        if !is_shared(value) {
+            self.scales.borrow_mut().forget(value);
+            return true;
+        }
+        let steps = match value {
+            Val::Arr(elements) => elements.len() / ELEMENTS_PER_STEP,
+            Val::Obj(fields) => fields.len() * 2 / ELEMENTS_PER_STEP,
+            Val::BStr(text) | Val::TStr(text) => text.len() / BYTES_PER_STEP,
+            _ => 0,
+        };
+        self.spend(steps as u64)
+    }
+
+    /// A changed value has this weight; whether that is bearable.
+    pub(super) fn becomes(&self, value: &Val, weight: Weight) -> bool {
+        if weight.size > SIZE_MAX {
+            return self.trip(TOO_LARGE);
+        }
+        if weight.depth > DEPTH_MAX {
+            // It is the most that it can be: weighed as a whole, it may be less.
+            return self.bears(value);
+        }
+        #[cfg(test)]
+        if weight.size < 10_000 {
+            let weighed = Scales::default().weigh(value, &mut Visited::default());
+            let whole = weighed.map(|weight| (weight.size, weight.bytes));
+            assert_eq!(whole, Ok((weight.size, weight.bytes)), "the kept weight is the true one");
+        }
+        self.scales.borrow_mut().keep(value, weight);
+        true
     }
 
     /// Uses steps for a value that is looked at or copied as a whole, in one go. Numbers and short
@@ -121,30 +166,47 @@ impl<'a> Budget<'a> {
         match value {
             Val::Null | Val::Bool(_) | Val::Num(_) => true,
             Val::BStr(text) | Val::TStr(text) if text.len() <= BYTES_PER_STEP => true,
-            _ => self.bears(value),
+            _ => self.weigh(value).is_some_and(|weight| {
+                let steps = weight.size / ELEMENTS_PER_STEP + weight.bytes / BYTES_PER_STEP;
+                self.spend(steps as u64)
+            }),
         }
+    }
+
+    /// Uses steps for the elements of a list that is gone through: they are copied for that.
+    pub(super) fn passes(&self, value: &Val) -> bool {
+        match value {
+            Val::Arr(elements) => self.spend((elements.len() / PASSED_PER_STEP) as u64),
+            Val::Obj(fields) => self.spend((fields.len() / PASSED_PER_STEP) as u64),
+            _ => true,
+        }
+    }
+
+    /// Uses steps for elements that move up, because others are removed.
+    pub(super) fn moves(&self, elements: usize) -> bool {
+        self.spend((elements / MOVED_PER_STEP) as u64)
+    }
+
+    /// Uses steps for a key that is a list, which is looked for in the whole value.
+    pub(super) fn searches(&self, key: &Val) -> bool {
+        !matches!(key, Val::Arr(_)) || self.spend(SEARCH_STEPS)
     }
 
     /// Uses steps for each element of one list that is compared with each of another one.
     pub(super) fn compares(&self, left: &Val, right: &Val) -> bool {
-        let elements = |value: &Val| {
-            let mut weight = Weight { room: SIZE_MAX, bytes: 0 };
-            match value {
-                Val::Arr(_) | Val::Obj(_) => match weigh(value, 0, &mut weight) {
-                    Ok(()) => SIZE_MAX - weight.room,
-                    Err(_) => SIZE_MAX,
-                },
-                _ => 0,
-            }
+        let elements = |value: &Val| match value {
+            Val::Arr(_) | Val::Obj(_) => self.weigh(value).map(|weight| weight.size),
+            _ => Some(0),
         };
-        let pairs = elements(left) as u64 * elements(right) as u64;
+        let (Some(own), Some(other)) = (elements(left), elements(right)) else { return false };
+        let pairs = own as u64 * other as u64;
         self.looks_at(left) && self.looks_at(right) && self.spend(pairs / PAIRS_PER_STEP)
     }
 
     /// Uses steps for elements of a value that is being made, which has so many of them by now.
     pub(super) fn make(&self, elements: usize, of: usize) -> bool {
         if of > SIZE_MAX {
-            return self.trip("a value becomes too large");
+            return self.trip(TOO_LARGE);
         }
         self.spend(elements.div_ceil(ELEMENTS_PER_STEP) as u64)
     }
@@ -171,43 +233,4 @@ impl<'a> Budget<'a> {
 fn stack_now() -> usize {
     let here = 0_u8;
     std::ptr::from_ref(&here) as usize
-}
-
-/// Weight of a value: its remaining room, and the bytes of its texts.
-struct Weight {
-    room: usize,
-    bytes: usize,
-}
-
-fn weigh(value: &Val, depth: usize, weight: &mut Weight) -> Result<(), &'static str> {
-    let mut take = |size: usize| {
-        weight.room = weight.room.checked_sub(size).ok_or("a value becomes too large")?;
-        Ok(())
-    };
-    if depth > DEPTH_MAX {
-        return Err("a value is nested too deep");
-    }
-    match value {
-        Val::Null | Val::Bool(_) => take(1),
-        Val::Num(Num::BigInt(number)) if number.bits() > INTEGER_BITS_MAX => {
-            Err("a number becomes too large")
-        }
-        Val::Num(_) => take(1),
-        Val::BStr(text) | Val::TStr(text) => {
-            take(1 + text.len())?;
-            weight.bytes += text.len();
-            Ok(())
-        }
-        Val::Arr(elements) => {
-            take(1)?;
-            elements.iter().try_for_each(|element| weigh(element, depth + 1, weight))
-        }
-        Val::Obj(fields) => {
-            take(OBJECT_ELEMENTS)?;
-            fields.iter().try_for_each(|(key, value)| {
-                weigh(key, depth + 1, weight)?;
-                weigh(value, depth + 1, weight)
-            })
-        }
-    }
 }

@@ -8,20 +8,26 @@
 use jaq_core::box_iter::box_once;
 use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse::{BinaryOp, Def, Pattern, Term};
-use jaq_core::native::{bome, v, Fun};
-use jaq_core::path::Part;
-use jaq_core::{Cv, Error, Exn, Native, ValXs};
+use jaq_core::native::{v, Fun};
+use jaq_core::path::{Part, Path};
+use jaq_core::{Cv, Exn, Native, ValXs};
 use jaq_json::{Num, Val};
 
 use super::budget::SIZE_MAX;
 pub(super) use super::budget::{Budget, Limited, DEPTH_MAX, STACK_MAX};
-use super::{numbers, regex, secrets, texts, update};
+use super::terms::{bound, call, chains, is_literal, pipe};
+use super::update::Way;
+use super::weight::TOO_DEEP;
+use super::{grow, numbers, regex, secrets, texts, update};
 
 /// Maximum depth of the terms of an expression.
 pub(super) const TERMS_MAX: usize = 256;
 
+/// Keys of a path while it is looked for.
+const PATH_MAX: usize = 2 * DEPTH_MAX;
+
 /// The exit code of what is halted; which limit it was is in [`Budget::tripped`].
-const HALT: i32 = 1;
+pub(super) const HALT: i32 = 1;
 
 pub(super) fn halted<'a>() -> ValXs<'a, Val> {
     box_once(Err(Exn::halt(HALT)))
@@ -30,70 +36,77 @@ pub(super) fn halted<'a>() -> ValXs<'a, Val> {
 /// The natives that count, and those that replace others.
 pub(super) fn natives() -> impl Iterator<Item = Fun<Limited>> {
     let others = numbers::natives().into_iter().chain(regex::natives());
-    own().into_iter().chain(others).chain(secrets::natives()).chain(texts::natives())
+    let others = others.chain(secrets::natives()).chain(texts::natives()).chain(grow::natives());
+    own().into_iter().chain(others)
 }
 
 /// Those of this file.
 fn own() -> Vec<Fun<Limited>> {
-    let tick =
-        Native::<Limited>::new(
-            |cv| {
-                if cv.0.data().spend(1) {
-                    box_once(Ok(cv.1))
-                } else {
-                    halted()
-                }
-            },
-        );
-    let tick = tick
-        .with_paths(|cv| {
-            if cv.0.data().spend(1) {
-                box_once(Ok(cv.1))
-            } else {
-                box_once(Err(Exn::halt(HALT)))
-            }
-        })
-        .with_update(|cv, update| if cv.0.data().spend(1) { update(cv.1) } else { halted() });
     vec![
-        ("#tick", v(0), tick),
-        (
-            "#size",
-            v(0),
-            Native::new(|cv| if cv.0.data().bears(&cv.1) { box_once(Ok(cv.1)) } else { halted() }),
-        ),
+        ("#tick", v(0), tick()),
+        ("#size", v(0), Native::new(|cv| counted(cv.0.data().bears(&cv.1), cv.1))),
         ("#part", v(0), part()),
+        ("#each", v(0), each()),
+        ("#key", v(0), Native::<Limited>::new(|cv| counted(cv.0.data().searches(&cv.1), cv.1))),
         ("#pairs", v(2), Native::<Limited>::new(|cv| pairs(cv))),
         ("#text", v(0), Native::<Limited>::new(|cv| text(cv))),
         ("#plain", v(0), Native::new(|cv| box_once(Ok(update::plain(cv.1))))),
-        ("__set", v(2), Native::<Limited>::new(|cv| set(cv))),
-        ("__delete", v(1), Native::<Limited>::new(|cv| delete(cv))),
         ("#times", v(2), Native::<Limited>::new(|cv| times(cv))),
         ("range", v(3), Native::<Limited>::new(|cv| range(cv))),
         ("now", v(0), Native::new(|cv| box_once(Ok(Val::Num(Num::Float(cv.0.data().now)))))),
     ]
 }
 
+/// The value, unless there are no steps left.
+fn counted<'a>(is_bearable: bool, value: Val) -> ValXs<'a, Val> {
+    if is_bearable {
+        box_once(Ok(value))
+    } else {
+        halted()
+    }
+}
+
+/// Counts a call, or an element. Where paths are looked for, their length is bounded: there is no
+/// value as deep, and jaq frees the keys of a path one inside of the other.
+fn tick() -> Native<Limited> {
+    Native::<Limited>::new(|cv| counted(cv.0.data().spend(1), cv.1))
+        .with_paths(|cv| {
+            let is_long = cv.1 .1.iter().nth(PATH_MAX).is_some();
+            let is_bearable =
+                if is_long { cv.0.data().trip(TOO_DEEP) } else { cv.0.data().spend(1) };
+            match is_bearable {
+                true => box_once(Ok(cv.1)),
+                false => box_once(Err(Exn::halt(HALT))),
+            }
+        })
+        .with_update(|cv, update| if cv.0.data().spend(1) { update(cv.1) } else { halted() })
+}
+
 /// Looks at a value that is copied or read as a whole: as a value, as what a path leads to, and
 /// before an update.
 fn part() -> Native<Limited> {
-    Native::<Limited>::new(|cv| match cv.0.data().looks_at(&cv.1) {
-        true => box_once(Ok(cv.1)),
-        false => halted(),
-    })
-    .with_paths(|cv| match cv.0.data().looks_at(&cv.1 .0) {
-        true => box_once(Ok(cv.1)),
-        false => box_once(Err(Exn::halt(HALT))),
-    })
-    .with_update(|cv, update| if cv.0.data().looks_at(&cv.1) { update(cv.1) } else { halted() })
+    Native::<Limited>::new(|cv| counted(cv.0.data().looks_at(&cv.1), cv.1))
+        .with_paths(|cv| match cv.0.data().looks_at(&cv.1 .0) {
+            true => box_once(Ok(cv.1)),
+            false => box_once(Err(Exn::halt(HALT))),
+        })
+        .with_update(|cv, update| if cv.0.data().looks_at(&cv.1) { update(cv.1) } else { halted() })
+}
+
+/// Counts the elements of a list that is gone through, likewise.
+fn each() -> Native<Limited> {
+    Native::<Limited>::new(|cv| counted(cv.0.data().passes(&cv.1), cv.1))
+        .with_paths(|cv| match cv.0.data().passes(&cv.1 .0) {
+            true => box_once(Ok(cv.1)),
+            false => box_once(Err(Exn::halt(HALT))),
+        })
+        .with_update(|cv, update| if cv.0.data().passes(&cv.1) { update(cv.1) } else { halted() })
 }
 
 /// `#pairs(left; right)`: each element of one is compared with each of the other.
 fn pairs(mut cv: Cv<'_, Limited>) -> ValXs<'_, Val> {
     let (right, left) = (cv.0.pop_var(), cv.0.pop_var());
-    match cv.0.data().compares(&left, &right) {
-        true => box_once(Ok(cv.1)),
-        false => halted(),
-    }
+    counted(cv.0.data().compares(&left, &right), cv.1)
 }
 
 /// Whether a native reads its input and its arguments as a whole, or makes another one of them,
@@ -119,7 +132,7 @@ fn is_text(name: &str) -> bool {
 
 /// Whether a native can make a value that is much larger than its input.
 fn grows(name: &str) -> bool {
-    matches!(name, "fromjson" | "explode" | "tobytes" | "keys_unsorted" | "__set" | "__delete")
+    matches!(name, "fromjson" | "explode" | "tobytes" | "keys_unsorted" | "key_values")
 }
 
 /// Natives and definitions that reach outside of the expression, end the process, or are other
@@ -143,15 +156,13 @@ pub(super) fn is_foreign(name: &str) -> bool {
         || numbers::is_replaced(name)
         || regex::is_replaced(name)
         || texts::is_replaced(name)
+        || grow::is_replaced(name)
 }
 
 /// The characters of a text are counted one by one; the elements of a list are not.
 fn text(cv: Cv<'_, Limited>) -> ValXs<'_, Val> {
     let is_text = matches!(cv.1, Val::BStr(_) | Val::TStr(_));
-    match !is_text || cv.0.data().looks_at(&cv.1) {
-        true => box_once(Ok(cv.1)),
-        false => halted(),
-    }
+    counted(!is_text || cv.0.data().looks_at(&cv.1), cv.1)
 }
 
 /// A product of a text and a number is as long as both say.
@@ -173,19 +184,6 @@ fn times(mut cv: Cv<'_, Limited>) -> ValXs<'_, Val> {
         return halted();
     }
     box_once(Ok(cv.1))
-}
-
-/// `__set(path; value)`.
-fn set(mut cv: Cv<'_, Limited>) -> ValXs<'_, Val> {
-    let (value, path) = (cv.0.pop_var(), cv.0.pop_var());
-    let Val::Arr(path) = path else { return bome(Err(Error::str("a path is an array"))) };
-    bome(update::set(cv.1, &path, value))
-}
-
-/// `__delete(path)`.
-fn delete(mut cv: Cv<'_, Limited>) -> ValXs<'_, Val> {
-    let Val::Arr(path) = cv.0.pop_var() else { return bome(Err(Error::str("a path is an array"))) };
-    box_once(Ok(update::delete(cv.1, &path)))
 }
 
 /// `range(from; to; by)`, which counts.
@@ -223,69 +221,16 @@ const NESTED: TooDeep = TooDeep("the expression is nested too deep");
 const CHAIN: TooDeep =
     TooDeep("a definition that is given a filter cannot call itself with another one");
 
-/// Whether a term calls a definition with other filters than those that it was given itself.
-fn chains<'s>(term: &Term<&'s str>, name: &str, given: &[&'s str]) -> bool {
-    let inside = |inner: &Term<&'s str>| chains(inner, name, given);
-    match term {
-        Term::Call(called, arguments) => {
-            let is_itself = *called == name && arguments.len() == given.len();
-            let is_given = |(argument, given): (&Term<&'s str>, &&'s str)| {
-                given.starts_with('$')
-                    || matches!(argument, Term::Call(passed, none) if passed == given && none.is_empty())
-            };
-            (is_itself && !arguments.iter().zip(given).all(is_given))
-                || arguments.iter().any(inside)
-        }
-        Term::Str(_, parts) => parts.iter().any(|part| match part {
-            StrPart::Term(inner) => inside(inner),
-            _ => false,
-        }),
-        Term::Arr(inner) => inner.as_deref().is_some_and(inside),
-        Term::Obj(fields) => {
-            fields.iter().any(|(key, value)| inside(key) || value.as_ref().is_some_and(inside))
-        }
-        Term::Neg(inner) | Term::Label(_, inner) => inside(inner),
-        Term::BinOp(left, _, right) => inside(left) || inside(right),
-        Term::Fold(_, source, _, rest) => inside(source) || rest.iter().any(inside),
-        Term::TryCatch(inner, handler) => inside(inner) || handler.as_deref().is_some_and(inside),
-        Term::IfThenElse(branches, otherwise) => {
-            branches.iter().any(|(test, then)| inside(test) || inside(then))
-                || otherwise.as_deref().is_some_and(inside)
-        }
-        Term::Def(defs, rest) => defs.iter().any(|def| inside(&def.body)) || inside(rest),
-        Term::Path(inner, path) => {
-            inside(inner)
-                || path.0.iter().any(|(part, _)| match part {
-                    Part::Index(index) => inside(index),
-                    Part::Range(from, to) => {
-                        from.as_ref().is_some_and(inside) || to.as_ref().is_some_and(inside)
-                    }
-                })
-        }
-        _ => false,
-    }
-}
-
 /// Puts the natives that count into a definition.
 pub(super) fn def(def: Def<&str>, depth: usize) -> Result<Def<&str>, TooDeep> {
     if chains(&def.body, def.name, &def.args) {
         return Err(CHAIN);
     }
     let body = term(def.body, depth + 1)?;
-    Ok(Def { body: pipe(call("#tick"), body), ..def })
-}
-
-pub(super) fn call(name: &str) -> Term<&str> {
-    Term::Call(name, Vec::new())
-}
-
-pub(super) fn pipe<'s>(left: Term<&'s str>, right: Term<&'s str>) -> Term<&'s str> {
-    Term::BinOp(Box::new(left), BinaryOp::Pipe(None), Box::new(right))
-}
-
-pub(super) fn bound<'s>(value: Term<&'s str>, name: &'s str, rest: Term<&'s str>) -> Term<&'s str> {
-    let pattern = Some(Pattern::Var(name));
-    Term::BinOp(Box::new(value), BinaryOp::Pipe(pattern), Box::new(rest))
+    // These words are values, whatever is defined.
+    let is_value = matches!(def.name, "null" | "true" | "false") && def.args.is_empty();
+    let name = if is_value && depth > 0 { "#value" } else { def.name };
+    Ok(Def { body: pipe(call("#tick"), body), name, ..def })
 }
 
 /// Puts them into a term.
@@ -325,13 +270,26 @@ pub(super) fn term<'s>(term_: Term<&'s str>, depth: usize) -> Result<Term<&'s st
             }
         }
         Term::Neg(inner) => Term::Neg(boxed(inner)?),
+        Term::BinOp(left, operator, right) if is_update(&operator) => {
+            let way = match update::way(&left) {
+                Way::Pass => Way::Pass,
+                Way::Paths(paths) => Way::Paths(inside(paths)?),
+                Way::Elements(before, paths) => Way::Elements(inside(before)?, inside(paths)?),
+            };
+            updated(way, boxed(left)?, operator, *boxed(right)?)
+        }
         Term::BinOp(left, operator, right) => {
             binary(boxed(left)?, pattern_of(operator, depth)?, boxed(right)?)
         }
         Term::Label(name, inner) => Term::Label(name, boxed(inner)?),
         Term::Fold(name, source, pattern_, rest) => {
             let source = pipe(inside(*source)?, call("#tick"));
-            Term::Fold(name, Box::new(source), pattern(pattern_, depth)?, all(rest)?)
+            // The first one of the rest is the begin, and the others are repeated.
+            let rest = all(rest)?.into_iter().enumerate().map(|(at, it)| match at {
+                0 => it,
+                _ => pipe(call("#tick"), it),
+            });
+            Term::Fold(name, Box::new(source), pattern(pattern_, depth)?, rest.collect())
         }
         Term::TryCatch(inner, handler) => {
             Term::TryCatch(boxed(inner)?, handler.map(boxed).transpose()?)
@@ -361,7 +319,12 @@ pub(super) fn term<'s>(term_: Term<&'s str>, depth: usize) -> Result<Term<&'s st
             pipe(call("#text"), Term::Call("length", none))
         }
         Term::Call(name, arguments) if is_whole(name) => {
-            let arguments = all(arguments)?.into_iter().map(|it| pipe(it, call("#part")));
+            let is_time = matches!(name, "strftime" | "strflocaltime" | "strptime");
+            let checked = |it| pipe(it, call("#part"));
+            let arguments = all(arguments)?.into_iter().map(|it| match is_time {
+                true => pipe(checked(it), call("#format")),
+                false => checked(it),
+            });
             let made = pipe(Term::Call(name, arguments.collect()), call("#part"));
             pipe(call("#part"), made)
         }
@@ -372,7 +335,8 @@ pub(super) fn term<'s>(term_: Term<&'s str>, depth: usize) -> Result<Term<&'s st
         Term::Path(inner, path) => {
             let parts = path.0.into_iter().map(|(part, optional)| {
                 let part = match part {
-                    Part::Index(index) => Part::Index(inside(index)?),
+                    Part::Index(index) if is_literal(&index) => Part::Index(index),
+                    Part::Index(index) => Part::Index(pipe(inside(index)?, call("#key"))),
                     Part::Range(from, to) => {
                         Part::Range(from.map(inside).transpose()?, to.map(inside).transpose()?)
                     }
@@ -381,17 +345,7 @@ pub(super) fn term<'s>(term_: Term<&'s str>, depth: usize) -> Result<Term<&'s st
             });
             match secrets::path(*inner, parts.collect::<Result<_, _>>()?) {
                 Ok(checked) => checked,
-                Err((inner, parts)) => {
-                    let is_open =
-                        |part: &Part<_>| matches!(part, Part::Range(None, None) | Part::Index(_));
-                    let is_slice = !parts.iter().all(|(part, _)| is_open(part));
-                    let path = update::sliced(boxed(Box::new(inner))?, parts);
-                    if is_slice {
-                        pipe(path, call("#part"))
-                    } else {
-                        path
-                    }
-                }
+                Err((inner, parts)) => path_of(*boxed(Box::new(inner))?, parts),
             }
         }
         Term::Var(name) => secrets::variable(name),
@@ -424,32 +378,74 @@ fn pattern_of(operator: BinaryOp<&str>, depth: usize) -> Result<BinaryOp<&str>, 
     })
 }
 
+/// A path, which counts slices, and lists that it goes through.
+fn path_of<'s>(inner: Term<&'s str>, parts: update::Parts<'s>) -> Term<&'s str> {
+    let is_open = |part: &Part<_>| matches!(part, Part::Range(None, None) | Part::Index(_));
+    if !parts.iter().all(|(part, _)| is_open(part)) {
+        return pipe(update::sliced(Box::new(inner), parts), call("#part"));
+    }
+    let (mut whole, mut own) = (inner, Vec::new());
+    for (part, optional) in parts {
+        if matches!(part, Part::Range(..)) {
+            let before = match own.is_empty() {
+                true => whole,
+                false => Term::Path(Box::new(whole), Path(std::mem::take(&mut own))),
+            };
+            whole = pipe(before, call("#each"));
+        }
+        own.push((part, optional));
+    }
+    Term::Path(Box::new(whole), Path(own))
+}
+
+fn is_update(operator: &BinaryOp<&str>) -> bool {
+    matches!(
+        operator,
+        BinaryOp::Assign | BinaryOp::Update | BinaryOp::UpdateMath(_) | BinaryOp::UpdateAlt
+    )
+}
+
+/// An update: what changes the value at a path, and how the paths are found.
+fn updated<'s>(
+    way: Way<'s>,
+    left: Box<Term<&'s str>>,
+    operator: BinaryOp<&'s str>,
+    right: Term<&'s str>,
+) -> Term<&'s str> {
+    let (own, other) = (|| Box::new(Term::Id), || Box::new(Term::Var("$#u")));
+    let change = match &operator {
+        BinaryOp::UpdateMath(math) => numbers::arithmetic(Term::Id, *math, *other()),
+        BinaryOp::UpdateAlt => Term::BinOp(own(), BinaryOp::Alt, other()),
+        BinaryOp::Assign => *other(),
+        _ => right.clone(),
+    };
+    let modify = |paths, change| Term::Call("#modify", vec![paths, change]);
+    let passed = |left: Term<&'s str>, change| {
+        pipe(Term::BinOp(Box::new(left), BinaryOp::Update, Box::new(change)), call("#size"))
+    };
+    let update = match way {
+        Way::Paths(paths) => modify(paths, change),
+        Way::Elements(before, paths) => passed(before, modify(paths, change)),
+        Way::Pass => passed(*left, change),
+    };
+    if matches!(operator, BinaryOp::Update) {
+        return update;
+    }
+    // The right side sees what the whole sees.
+    bound(right, "$#u", update)
+}
+
 /// An operator whose result can be larger than what it is made of is looked at.
 fn binary<'s>(
     left: Box<Term<&'s str>>,
     operator: BinaryOp<&'s str>,
     right: Box<Term<&'s str>>,
 ) -> Term<&'s str> {
-    if let Some(update) = update::known(&left, &operator, &right) {
-        return pipe(update, call("#size"));
-    }
     match operator {
         BinaryOp::Math(math) => numbers::arithmetic(*left, math, *right),
-        BinaryOp::UpdateMath(math) => {
-            // `l += r` is `r as $x | l |= . + $x`.
-            let changed =
-                binary(Box::new(Term::Id), BinaryOp::Math(math), Box::new(Term::Var("$#u")));
-            let update = Term::BinOp(left, BinaryOp::Update, Box::new(changed));
-            bound(*right, "$#u", pipe(update, call("#size")))
-        }
-        BinaryOp::Assign | BinaryOp::Update | BinaryOp::UpdateAlt => {
-            pipe(Term::BinOp(left, operator, right), call("#size"))
-        }
-        BinaryOp::Cmp(_) => {
-            let looked_at = |side: Box<Term<&'s str>>| match *side {
-                Term::Num(_) => side,
-                side => Box::new(pipe(side, call("#part"))),
-            };
+        // To compare with a short value takes no time.
+        BinaryOp::Cmp(_) if !is_literal(&left) && !is_literal(&right) => {
+            let looked_at = |side: Box<Term<&'s str>>| Box::new(pipe(*side, call("#part")));
             Term::BinOp(looked_at(left), operator, looked_at(right))
         }
         other => Term::BinOp(left, other, right),

@@ -10,7 +10,8 @@ use jaq_core::ops::Math;
 use jaq_core::{Cv, Error, Native};
 use jaq_json::{Num, Val};
 
-use super::limit::{bound, call, pipe, Limited};
+use super::limit::Limited;
+use super::terms::{bound, call, pipe};
 
 /// Characters of a value that an error shows.
 const SHOWN_MAX: usize = 40;
@@ -25,7 +26,10 @@ pub(super) fn arithmetic<'s>(
         Math::Mul => "#times",
         Math::Div => "#over",
         Math::Rem => "#rem",
-        Math::Add => return pipe(operator(left, math, right), call("#size")),
+        Math::Add => {
+            let plus = pipe(left, Term::Call("#plus", vec![Term::Var("$#r")]));
+            return bound(right, "$#r", plus);
+        }
         // Lists: without what is in the other one.
         Math::Sub => "#pairs",
     };
@@ -145,10 +149,51 @@ fn from_json(value: Val) -> Result<Val, Error<Val>> {
     let (Val::BStr(text) | Val::TStr(text)) = &value else {
         return Err(Error::str(format_args!("{} cannot be parsed as JSON", shown(&value))));
     };
-    match serde_json::from_slice::<serde_json::Value>(text) {
+    let read = serde_json::from_slice::<serde_json::Value>(text).or_else(|error| {
+        let plain = with_plain_numbers(text).ok_or(error)?;
+        serde_json::from_slice(&plain)
+    });
+    match read {
         Ok(read) => Ok(super::from_json(&read)),
         Err(error) => Err(Error::str(format_args!("{error} (while parsing {})", shown(&value)))),
     }
+}
+
+/// JSON whose numbers are written as jq reads them, too: `01`, `.5`, `1.` and `+1`.
+fn with_plain_numbers(text: &[u8]) -> Option<Vec<u8>> {
+    let (mut plain, mut rest) = (Vec::with_capacity(text.len()), text);
+    while let Some(first) = rest.first() {
+        let length = match first {
+            b'"' => {
+                let mut is_escaped = false;
+                let end = rest.iter().skip(1).position(|byte| {
+                    let is_end = *byte == b'"' && !is_escaped;
+                    is_escaped = *byte == b'\\' && !is_escaped;
+                    is_end
+                });
+                end? + 2
+            }
+            b'0'..=b'9' | b'.' | b'+' | b'-' => {
+                let is_part = |byte: &u8| {
+                    byte.is_ascii_digit() || matches!(byte, b'.' | b'+' | b'-' | b'e' | b'E')
+                };
+                let length = rest.iter().position(|byte| !is_part(byte)).unwrap_or(rest.len());
+                let number = std::str::from_utf8(&rest[..length]).ok()?;
+                let written = match (number.parse::<i64>(), number.parse::<f64>()) {
+                    (Ok(whole), _) => whole.to_string(),
+                    (_, Ok(float)) if float.is_finite() => format!("{float:e}"),
+                    _ => return None,
+                };
+                plain.extend_from_slice(written.as_bytes());
+                rest = &rest[length..];
+                continue;
+            }
+            _ => 1,
+        };
+        plain.extend_from_slice(&rest[..length]);
+        rest = &rest[length..];
+    }
+    Some(plain)
 }
 
 fn shown(value: &Val) -> String {

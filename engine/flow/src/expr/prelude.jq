@@ -30,15 +30,8 @@ def from_entries: reduce .[] as $x ({}; . + {
   ($x | if has("value") then .value elif has("v") then .v else .Value end)
 });
 
-def delpaths($paths): reduce ($paths | sort | reverse | .[]) as $path (.; __delete($path));
 def del(f): delpaths([path(f)]);
-def __update($path; f): [first(getpath($path) | f)] as $new
-  | if $new == [] then delpaths([$path]) else __set($path; $new[0]) end;
 def setpath($path; $value): __set($path; $value);
-
-def join($separator): reduce .[] as $x (null;
-  (if . == null then "" else . + $separator end)
-  + ($x | if . == null then "" elif isboolean or isnumber then tojson end)) // "";
 
 def reverse: [.[length - 1 - range(0; length)]];
 def pick(f): . as $in | reduce path(f) as $path (null; __set($path; $in | getpath($path)));

@@ -8,7 +8,8 @@ use jaq_core::path::{Part, Path};
 use jaq_core::{Cv, Native, ValXs};
 use jaq_json::Val;
 
-use super::limit::{bound, halted, Limited};
+use super::limit::{halted, Limited};
+use super::terms::bound;
 use super::update::Parts;
 
 const SECRETS: &str = "$secrets";

@@ -19,12 +19,34 @@ const UNPADDED: GeneralPurpose = GeneralPurpose::new(
 
 /// The natives of this file.
 pub(super) fn natives() -> Vec<Fun<Limited>> {
-    vec![("decode_base64", v(0), Native::<Limited>::new(|cv| bome(decode(cv.1))))]
+    vec![
+        ("decode_base64", v(0), Native::<Limited>::new(|cv| bome(decode(cv.1)))),
+        ("#format", v(0), Native::<Limited>::new(|cv| bome(Ok(time_format(cv.1))))),
+    ]
 }
 
 /// Whether the name is a native of jaq that is replaced here.
 pub(super) fn is_replaced(name: &str) -> bool {
     name == "decode_base64"
+}
+
+/// A format of times, in which those of the locale are the ones of C.
+fn time_format(format: Val) -> Val {
+    let (Val::TStr(text) | Val::BStr(text)) = &format else { return format };
+    let mut plain = Vec::with_capacity(text.len());
+    let mut bytes = text.iter().copied();
+    while let Some(byte) = bytes.next() {
+        let directive = if byte == b'%' { bytes.next() } else { None };
+        match directive {
+            Some(b'c') => plain.extend_from_slice(b"%a %b %e %H:%M:%S %Y"),
+            Some(b'x') => plain.extend_from_slice(b"%m/%d/%y"),
+            Some(b'X') => plain.extend_from_slice(b"%H:%M:%S"),
+            Some(b'r') => plain.extend_from_slice(b"%I:%M:%S %p"),
+            Some(other) => plain.extend_from_slice(&[b'%', other]),
+            None => plain.push(byte),
+        }
+    }
+    Val::utf8_str(plain)
 }
 
 /// The text that base 64 stands for: up to the padding, if there is any.

@@ -1,7 +1,7 @@
 //! Updates as jq has them: a path that is not there yet is made.
 //!
-//! jaq updates in place, and refuses `{} | .a.b = 1`. So an update whose path is known when it is read
-//! (`.a.b`, `.[0]`, `.a[].b`) becomes one of a path that is set; all others are jaq's.
+//! jaq updates in place, and refuses `{} | .a.b = 1`. So an update is one of each path of its left side
+//! (`grow.rs`); jaq makes those of all elements (`.a[]`), of slices and of all that is inside.
 
 use std::sync::Arc;
 
@@ -9,80 +9,61 @@ use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse::{BinaryOp, Term};
 use jaq_core::ops::Cmp;
 use jaq_core::path::{Opt, Part, Path};
-use jaq_core::Error;
 use jaq_json::{Num, Val};
 
-use super::limit::{bound, call, pipe};
-use super::numbers;
+use super::terms::{self, call, pipe};
 
-/// Elements of nothing that are put before an element that is set.
-const PADDING_MAX: usize = 100_000;
-
-/// A path whose keys are known, after an iteration perhaps.
-struct Known<'s> {
-    /// The iterated term, if there is one.
-    before: Option<Term<&'s str>>,
-    /// An array of keys.
-    keys: Term<&'s str>,
+/// How an update is made.
+pub(super) enum Way<'s> {
+    /// By jaq, in one pass over what is updated.
+    Pass,
+    /// Each path by itself, as jq does.
+    Paths(Term<&'s str>),
+    /// The paths of each element of what comes first.
+    Elements(Term<&'s str>, Term<&'s str>),
 }
 
-/// The update of a path that is known; nothing for other ones.
-pub(super) fn known<'s>(
-    left: &Term<&'s str>,
-    operator: &BinaryOp<&'s str>,
-    right: &Term<&'s str>,
-) -> Option<Term<&'s str>> {
-    let Known { before, keys } = path(left)?;
-    let value = || Box::new(Term::Var("$#v"));
-    let changed = |operator| Term::BinOp(Box::new(Term::Id), operator, value());
-    let change = match operator {
-        BinaryOp::Update => right.clone(),
-        BinaryOp::Assign => *value(),
-        BinaryOp::UpdateMath(math) => numbers::arithmetic(Term::Id, *math, *value()),
-        BinaryOp::UpdateAlt => changed(BinaryOp::Alt),
-        _ => return None,
-    };
-    let update = Term::Call("__update", vec![keys, change]);
-    let update = match before {
-        Some(before) => Term::BinOp(Box::new(before), BinaryOp::Update, Box::new(update)),
-        None => update,
-    };
-    if matches!(operator, BinaryOp::Update) {
-        return Some(update);
+/// How what is on the left side of an update is updated.
+pub(super) fn way<'s>(left: &Term<&'s str>) -> Way<'s> {
+    if recurses(left) {
+        return Way::Pass;
     }
-    // The right side sees what the whole sees.
-    Some(bound(right.clone(), "$#v", update))
-}
-
-fn path<'s>(left: &Term<&'s str>) -> Option<Known<'s>> {
-    let Term::Path(begin, Path(parts)) = left else { return None };
+    let Term::Path(begin, Path(parts)) = left else { return Way::Paths(left.clone()) };
     if !matches!(**begin, Term::Id) {
-        return None;
+        return Way::Paths(left.clone());
     }
     let is_iteration =
         |(part, _): &(Part<Term<&'s str>>, Opt)| matches!(part, Part::Range(None, None));
-    let split = parts.iter().rposition(is_iteration).map_or(0, |last| last + 1);
-    let (before, own) = parts.split_at(split);
-    let keys: Option<Vec<_>> = own.iter().map(key).collect();
-    let keys = keys.filter(|keys| !keys.is_empty())?;
-    let list = keys
-        .into_iter()
-        .reduce(|list, key| Term::BinOp(Box::new(list), BinaryOp::Comma, Box::new(key)))?;
-    let before =
-        (!before.is_empty()).then(|| Term::Path(Box::new(Term::Id), Path(before.to_vec())));
-    Some(Known { before, keys: Term::Arr(Some(Box::new(list))) })
+    let Some(last) = parts.iter().rposition(is_iteration) else {
+        return Way::Paths(left.clone());
+    };
+    let (before, own) = parts.split_at(last + 1);
+    let path = |parts: &[_]| Term::Path(Box::new(Term::Id), Path(parts.to_vec()));
+    match own {
+        [] => Way::Pass,
+        own if own.iter().all(is_fixed) => Way::Elements(path(before), path(own)),
+        _ => Way::Paths(left.clone()),
+    }
 }
 
-/// A key that is one value, wherever it is looked at.
-fn key<'s>((part, optional): &(Part<Term<&'s str>>, Opt)) -> Option<Term<&'s str>> {
-    let Part::Index(key) = part else { return None };
-    let is_fixed = |term: &Term<&'s str>| match term {
+/// Whether a path visits all that is inside of a value, whose parts jaq updates from the inside out.
+fn recurses(term: &Term<&str>) -> bool {
+    match term {
+        Term::Recurse => true,
+        Term::Call(name, _) if name.starts_with("recurse") => true,
+        other => terms::parts(other).into_iter().any(recurses),
+    }
+}
+
+/// Whether a key is one value, whatever it is looked for in.
+fn is_fixed((part, _): &(Part<Term<&str>>, Opt)) -> bool {
+    let Part::Index(key) = part else { return false };
+    match key {
         Term::Num(_) | Term::Var(_) => true,
         Term::Str(None, parts) => parts.iter().all(|part| !matches!(part, StrPart::Term(_))),
         Term::Neg(inner) => matches!(**inner, Term::Num(_)),
         _ => false,
-    };
-    (matches!(optional, Opt::Essential) && is_fixed(key)).then(|| key.clone())
+    }
 }
 
 pub(super) type Parts<'s> = Vec<(Part<Term<&'s str>>, Opt)>;
@@ -112,93 +93,6 @@ pub(super) fn sliced<'s>(inner: Box<Term<&'s str>>, parts: Parts<'s>) -> Term<&'
     let slice = Term::Path(Box::new(Term::Id), Path(slice.to_vec()));
     let checked = Term::IfThenElse(vec![(is_nothing, Term::Id)], Some(Box::new(slice)));
     pipe(whole, checked)
-}
-
-/// A value with another one at a path.
-pub(super) fn set(value: Val, path: &[Val], new: Val) -> Result<Val, Error<Val>> {
-    let Some((key, rest)) = path.split_first() else { return Ok(new) };
-    match (value, key) {
-        (value @ (Val::Null | Val::Obj(_)), Val::TStr(_) | Val::BStr(_)) => {
-            let mut fields = match value {
-                Val::Obj(fields) => fields,
-                _ => Default::default(),
-            };
-            let own = Arc::make_mut(&mut fields);
-            let before = own.get_mut(key).map(std::mem::take).unwrap_or_default();
-            own.insert(key.clone(), set(before, rest, new)?);
-            Ok(Val::Obj(fields))
-        }
-        (value @ (Val::Null | Val::Arr(_)), Val::Num(number)) => {
-            let mut elements = match value {
-                Val::Arr(elements) => elements,
-                _ => Default::default(),
-            };
-            let place = place(number, elements.len())?;
-            let own = Arc::make_mut(&mut elements);
-            if place >= own.len() {
-                own.resize(place + 1, Val::Null);
-            }
-            let before = std::mem::take(&mut own[place]);
-            own[place] = set(before, rest, new)?;
-            Ok(Val::Arr(elements))
-        }
-        (value, key) => Err(Error::index(value, key.clone())),
-    }
-}
-
-fn place(number: &Num, length: usize) -> Result<usize, Error<Val>> {
-    let whole = match number {
-        Num::Int(whole) => *whole,
-        Num::Float(float) => *float as isize,
-        _ => isize::MAX,
-    };
-    let place = if whole < 0 { whole.checked_add_unsigned(length) } else { Some(whole) };
-    match place.and_then(|place| usize::try_from(place).ok()) {
-        Some(place) if place < length + PADDING_MAX => Ok(place),
-        Some(_) => Err(Error::str("the place in the array is too far")),
-        None => Err(Error::str("the place in the array is before its begin")),
-    }
-}
-
-/// A value without the part at a path; a missing part is no error.
-pub(super) fn delete(value: Val, path: &[Val]) -> Val {
-    let Some((key, rest)) = path.split_first() else { return Val::Null };
-    match (value, key) {
-        (Val::Obj(mut fields), Val::TStr(_) | Val::BStr(_)) => {
-            let own = Arc::make_mut(&mut fields);
-            if rest.is_empty() {
-                own.shift_remove(key);
-            } else if let Some(inner) = own.get_mut(key) {
-                *inner = delete(std::mem::take(inner), rest);
-            }
-            Val::Obj(fields)
-        }
-        (Val::Arr(mut elements), Val::Num(number)) => {
-            let own = Arc::make_mut(&mut elements);
-            if let Some(place) = place(number, own.len()).ok().filter(|place| *place < own.len()) {
-                if rest.is_empty() {
-                    own.remove(place);
-                } else {
-                    own[place] = delete(std::mem::take(&mut own[place]), rest);
-                }
-            }
-            Val::Arr(elements)
-        }
-        (Val::Arr(mut elements), Val::Obj(slice)) if rest.is_empty() => {
-            let own = Arc::make_mut(&mut elements);
-            let end = |name: &str, default: usize| {
-                let value = slice.get(&Val::utf8_str(name.to_owned().into_bytes()));
-                match value {
-                    Some(Val::Num(number)) => place(number, own.len()).unwrap_or(0).min(own.len()),
-                    _ => default,
-                }
-            };
-            let (from, to) = (end("start", 0), end("end", own.len()));
-            own.drain(from..to.max(from));
-            Val::Arr(elements)
-        }
-        (value, _) => value,
-    }
 }
 
 /// Numbers as jq writes them: whole ones without a fraction, an infinite one as the largest there

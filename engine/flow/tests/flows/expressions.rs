@@ -2,7 +2,7 @@
 
 use serde_json::{json, Value};
 
-use crate::flow_common::run;
+use crate::flow_common::{fault, run};
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "one table of cases")]
@@ -100,4 +100,57 @@ fn expressions_give_what_jq_gives() {
         }
     }
     assert_eq!(wrong, [""; 0]);
+}
+
+#[test]
+fn ordinary_programs_work_on_a_hundred_thousand_items() {
+    let items: Vec<Value> =
+        (0..100_000).map(|i| json!({ "k": format!("key-{i}"), "v": i })).collect();
+    let text = "
+do:
+  - all:
+      set:
+        merged: '${ .items | map({ (.k): .v }) | add | length }'
+        index: '${ .items | INDEX(.k) | .\"key-99999\".v }'
+        reduced: '${ reduce .items[] as $x ({}; .[$x.k] = $x.v) | length }'
+        text: '${ .items | map(.k) | join(\",\") | length }'
+        grown: '${ reduce .items[] as $x (\"\"; . + $x.k) | length }'
+  - fewer:
+      input: { from: '{ items: $context.items[:10000] }' }
+      set:
+        entries: '${ .items | map({ key: .k, value: .v }) | from_entries | length }'
+        lists: '${ reduce .items[] as $x ({}; .[\"g\\($x.v % 10)\"] += [$x.v]) | .g7 | length }'
+        even: '${ .items | del(.[] | select(.v % 2 == 1)) | length }'
+        sum: '${ .items | map(.v) | add }'
+        groups: '${ .items | group_by(.v % 100) | length }'
+        sorted: '${ .items | sort_by(-.v) | first.v }'
+        changed: '${ .items | map(.v |= . + 1) | last.v }'
+        renamed: '${ .items | map({ (.k): .v }) | add | with_entries(.key |= ltrimstr(\"key-\")) | length }'
+      output: { as: '. + $input.before' }
+";
+    let text = text.replace(
+        "{ items: $context.items[:10000] }",
+        "{ items: $context.items[:10000], before: . }",
+    );
+    let expected = json!({
+        "merged": 100_000, "index": 99_999, "reduced": 100_000, "text": 988_889, "grown": 888_890,
+        "entries": 10_000, "lists": 1_000, "even": 5_000, "sum": 49_995_000, "groups": 100,
+        "sorted": 9_999, "changed": 10_000, "renamed": 10_000,
+    });
+    assert_eq!(run(&text, json!({ "items": items })), expected);
+}
+
+#[test]
+fn paths_without_an_end_are_stopped_and_do_not_end_the_process() {
+    let endless = [
+        "null | path(until(false; .a))",
+        "null | path(reduce range(4000000) as $i (.; .a)) | length",
+        "null | path(last(limit(1000000; recurse(.a)))) | length",
+        "null | setpath([range(1000000) | \"a\"]; 1)",
+    ];
+    for text in endless {
+        let flow = format!("do: [ {{ a: {{ set: {{ x: '${{ {text} }}' }} }} }} ]");
+        let detail = fault(&flow, json!({}))["detail"].to_string();
+        assert!(detail.contains("was stopped: a value is nested too deep"), "{text}: {detail}");
+    }
 }
