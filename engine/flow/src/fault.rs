@@ -94,6 +94,18 @@ impl Fault {
         Self::standard("runtime", 500, "Runtime Error", detail)
     }
 
+    /// Checks the status of an error that a flow raises: a whole number as HTTP has them.
+    pub(crate) fn check_status(fields: &serde_json::Map<String, Value>) -> Result<(), Self> {
+        let status = fields.get("status").unwrap_or(&Value::Null);
+        match status.as_f64() {
+            Some(number) if number.fract() == 0.0 && (100.0..600.0).contains(&number) => Ok(()),
+            _ => {
+                let problem = "the status of an error is a number from 100 to 599, and not";
+                Err(Self::configuration(format!("{problem} {status}")))
+            }
+        }
+    }
+
     /// The same, from a task if it does not say where it comes from.
     #[must_use]
     pub fn from_task(mut self, pointer: &str) -> Self {

@@ -16,13 +16,14 @@ use serde_json::{json, Map, Value};
 use turnwheel_engine::internal::{self, WeakWorld};
 use turnwheel_engine::plan::{PlanResult, PlanState, StepKind, StepState};
 use turnwheel_engine::watch::{Happening, WatchFilter, Watched, What};
-use turnwheel_engine::{Action, PlanId, PlanView, StepId, World};
+use turnwheel_engine::{Action, ActionError, PlanId, PlanView, StepId, World};
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::Completer;
 
 use crate::bench::Bench;
 use crate::definition::Definition;
 use crate::event::CloudEvent;
+use crate::fault::Fault;
 use crate::flows::{result, FlowEntry, FlowError, Flows};
 use crate::model::{Kind, TaskId};
 use crate::run::{to_sinks, Cursor, FlowCommand, FlowRequest, FlowTask, TaskInput, TaskOutput};
@@ -238,6 +239,11 @@ fn is_end(to: StepState) -> bool {
     matches!(to, StepState::Success | StepState::Error | StepState::Cancelled | StepState::Dropped)
 }
 
+/// Whether an error is that of a task that takes too long.
+fn is_late(error: &ActionError) -> bool {
+    error.kind == Fault::timeout("").kind
+}
+
 /// The name of one run of a flow, as the specification writes it.
 fn qualified(entry: &FlowEntry, plan: PlanId) -> String {
     format!("{}-{plan}.{}", entry.name, entry.namespace)
@@ -374,6 +380,12 @@ impl<'a> Told<'a> {
                     None => event("completed", "completedAt", Some(("output", outcome.output))),
                 }]
             }
+            // It takes too long, and is dropped after that.
+            StepState::Error if step.error.as_ref().is_some_and(is_late) => {
+                let fault = Fault::timeout("the task takes too long").from_task(&input.at);
+                vec![event("faulted", "faultedAt", Some(("error", fault.to_value())))]
+            }
+            StepState::Dropped if from == StepState::Error => Vec::new(),
             StepState::Error | StepState::Cancelled | StepState::Dropped => {
                 vec![event("cancelled", "cancelledAt", None)]
             }

@@ -106,7 +106,8 @@ pub(crate) struct Wishes {
     pub(crate) plans: Triggered,
     pub(crate) at_once: Option<u32>,
     pub(crate) parts: Vec<Part>,
-    pub(crate) drops: Vec<u32>,
+    /// Parts that are no longer wanted, and why those of them have failed that have.
+    pub(crate) drops: Vec<(u32, Option<ActionError>)>,
     pub(crate) chunks: Vec<ChunkLine>,
     /// Whether the event of this call is no dead letter if the step fails by it for good.
     pub(crate) event_is_understood: bool,
@@ -326,7 +327,12 @@ impl<A: Action> StepContext<A> {
     /// Drops the step of this name that this one has asked for, if it is not over, with all that it
     /// has asked for. Code that runs is told by [`StepContext::is_cancelled`], and not waited for.
     pub fn drop_part(&mut self, tag: u32) {
-        self.wishes.drops.push(tag);
+        self.wishes.drops.push((tag, None));
+    }
+
+    /// Drops it likewise, and shows it as failed for this reason: the plan goes on without it.
+    pub fn fail_part(&mut self, tag: u32, error: ActionError) {
+        self.wishes.drops.push((tag, Some(error)));
     }
 
     /// The name and output of the step that the call's event tells of, if it is for one of those

@@ -8,13 +8,14 @@ use crate::plan::{ActionData, Plan, PlanResult, Step, StepState};
 const FAILURE_BYTES_MAX: usize = 300;
 
 /// The state of a step of an action as people see it: a task of a flow that has a fault has
-/// failed. Its step
-/// has ended well all the same, because a fault is data that the flow can catch.
+/// failed. Its step has ended well all the same, because a fault is data that the flow can catch; or
+/// it was dropped, because it took too long.
 ///
 /// Cost: a look at the output of a flow's task that has ended.
 pub fn state_of(action: &ActionData, step: &Step) -> StepState {
     match fault_of(action, step) {
         Some(_) => StepState::Error,
+        None if is_failed_part(action, step) => StepState::Error,
         None => step.state,
     }
 }
@@ -69,6 +70,11 @@ fn told(text: &str) -> String {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }
+}
+
+/// Whether a task was dropped for an error.
+fn is_failed_part(action: &ActionData, step: &Step) -> bool {
+    step.state == StepState::Dropped && step.error.is_some() && task::is_task(action)
 }
 
 fn fault_of(action: &ActionData, step: &Step) -> Option<ActionError> {

@@ -171,6 +171,7 @@ impl Decisions<'_> {
         }
         let (end, continues) = self.continues(end, wishes.continues.take());
         let is_suspended = matches!(end, End::Suspended { .. });
+        let is_over = !is_suspended && !matches!(end, End::Retry { .. });
         let sends = is_suspended || matches!(end, End::Success);
         let sends = if sends { std::mem::take(&mut wishes.sends) } else { Vec::new() };
         // A compensation does not change the step's output.
@@ -190,6 +191,9 @@ impl Decisions<'_> {
                 self.waits_for_no_plans(id);
             }
         } else {
+            if is_over {
+                self.drop_asked(id, wishes.drops);
+            }
             self.part_ended(id);
         }
         self.advance();
@@ -210,7 +214,8 @@ impl Decisions<'_> {
             self.name_timer(id, name, due);
         }
         self.ask_for_plans(id, wishes.plans, wishes.at_once);
-        self.ask_for_parts(id, wishes.parts, &wishes.drops);
+        self.drop_asked(id, wishes.drops);
+        self.ask_for_parts(id, wishes.parts);
         self.take_event(id);
         self.plans_are_over(id);
     }

@@ -8,12 +8,26 @@ use crate::limits::STEPS_MAX;
 use crate::plan::{End, GrownStep, Record, StepState};
 
 impl Decisions<'_> {
-    /// A step that is suspended now drops steps that it has asked for, and asks for others.
-    pub(super) fn ask_for_parts(&mut self, asker: StepId, parts: Vec<Part>, drops: &[u32]) {
-        for part in drops {
-            let open = self.plan.open_parts(asker, Some(*part));
+    /// A step drops steps that it has asked for. One that has failed for it keeps its error, and is
+    /// dropped all the same: the plan goes on without it.
+    pub(super) fn drop_asked(&mut self, asker: StepId, drops: Vec<(u32, Option<ActionError>)>) {
+        for (part, error) in drops {
+            let open = self.plan.open_parts(asker, Some(part));
+            let first = open.first().map(|step| (*step, self.plan.step(*step).state));
+            let is_begun = [StepState::Running, StepState::Suspended];
+            match (first, error) {
+                (Some((step, state)), Some(error)) if is_begun.contains(&state) => {
+                    let end = End::Failed(error);
+                    self.record(Record::Ended { step, at: self.now, ran_us: 0, end, output: None });
+                }
+                _ => {}
+            }
             self.mark(open, StepState::Dropped, "no longer wanted");
         }
+    }
+
+    /// A step that is suspended now asks for others.
+    pub(super) fn ask_for_parts(&mut self, asker: StepId, parts: Vec<Part>) {
         if parts.is_empty() || self.plan.cancel.is_some() {
             return;
         }

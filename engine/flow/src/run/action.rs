@@ -283,6 +283,12 @@ async fn run<A: Action<Output = TaskOutput>>(
     around.items = items.filter(|_| step.output.cursor.is_some());
     let here = Here { definition, task, around: &around, input };
     let (ended, mut asks) = take_turn(bench, here, &mut step.output, told).await?;
+    for (part, fault) in std::mem::take(&mut asks.drops) {
+        match fault {
+            Some(fault) => step.fail_part(part, faulted(fault)),
+            None => step.drop_part(part),
+        }
+    }
     if !asks.unclear.is_empty() {
         let mut counts = std::mem::take(&mut step.output.unclear);
         unclear::tell(bench, step, &mut counts, std::mem::take(&mut asks.unclear), &heard);
@@ -372,7 +378,6 @@ fn wait<A: Action<Output = TaskOutput>>(
             None => step.ask::<FlowTask>(part.tag, &part.input)?,
         };
     }
-    asks.drops.iter().for_each(|part| step.drop_part(*part));
     for (delay, notice) in &asks.notices {
         step.event_after(*delay, notice)?;
     }

@@ -39,8 +39,8 @@ impl Machine<'_> {
         let (part, outcome) = match told {
             Told::Part(part, outcome) => (part, outcome.unwrap_or_default()),
             Told::Notice(Notice::Late(part)) if part == self.cursor.part => {
-                self.asks.drops.push(part);
                 let fault = Fault::timeout("the task takes too long").from_task(&task.pointer);
+                self.asks.drops.push((part, Some(fault.clone())));
                 (part, Outcome::fault(fault))
             }
             _ => return Ok(self.wait()),

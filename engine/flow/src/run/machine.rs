@@ -44,7 +44,8 @@ pub(crate) struct Asked {
 #[derive(Debug, Default)]
 pub(crate) struct Asks {
     pub(crate) parts: Vec<Asked>,
-    pub(crate) drops: Vec<u32>,
+    /// Parts that are no longer wanted; with the fault of those that take too long.
+    pub(crate) drops: Vec<(u32, Option<Fault>)>,
     pub(crate) notices: Vec<(Duration, Notice)>,
     pub(crate) publish: Option<CloudEvent>,
     /// A flow to run: its input.
@@ -289,6 +290,7 @@ impl Machine<'_> {
                 let own = Value::String(self.env.pointer().to_owned());
                 fields.insert("instance".to_owned(), own);
             }
+            Fault::check_status(fields)?;
             for name in ["instance", "title", "detail"] {
                 if let Some(value) = fields.get_mut(name).filter(|value| !value.is_string()) {
                     *value = Value::String(value.to_string());
@@ -418,14 +420,14 @@ impl Machine<'_> {
             {
                 return Ok(self.wait());
             }
-            self.asks.drops.push(self.cursor.part);
+            self.asks.drops.push((self.cursor.part, None));
             let fault = Fault::timeout("the attempt takes too long").from_task(self.env.pointer());
             return self.part_ended(self.cursor.part, Some(Outcome::fault(fault)));
         }
         let Some(id) = self.under_way(part) else { return Ok(self.wait()) };
-        self.asks.drops.push(part);
         let pointer = &self.env.flow.task(id).pointer;
         let fault = Fault::timeout("the task takes too long").from_task(pointer);
+        self.asks.drops.push((part, Some(fault.clone())));
         self.part_ended(part, Some(Outcome::fault(fault)))
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use turnwheel_engine::action::ActionView;
-use turnwheel_engine::{internal, ActionError, Payload};
+use turnwheel_engine::{internal, ActionError, Payload, StepState};
 
 use crate::fault::Fault;
 
@@ -19,6 +19,9 @@ pub(super) fn present(view: &mut ActionView<'_>) {
         view.shown.summary = fault.map(|fault| fault.to_string());
     } else if outcome.get("is_skipped").is_some() {
         view.shown.state = "skipped".to_owned();
+    } else if let Some(error) = error_of_dropped(view) {
+        view.shown.state = "faulted".to_owned();
+        view.shown.summary = Some(error);
     }
     // The user's values, without what the interpreter keeps beside them.
     let own = |value: &mut Value, field: &str| {
@@ -29,6 +32,14 @@ pub(super) fn present(view: &mut ActionView<'_>) {
     own(&mut view.shown.input, field);
     own(&mut view.shown.output, "outcome");
     own(&mut view.shown.output, "output");
+}
+
+/// Why a task has failed that was dropped because it took too long.
+fn error_of_dropped(view: &ActionView<'_>) -> Option<String> {
+    let action = view.plan().action(view.shown.id);
+    let step = view.plan().find_step(action.run_step?)?;
+    let error = step.error.as_ref().filter(|_| step.state == StepState::Dropped)?;
+    Some(error.message.clone())
 }
 
 /// The field of a stored input, of a flow or of a task, that is the user's.

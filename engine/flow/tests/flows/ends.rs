@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use serde_json::{json, Value};
+use turnwheel_engine::picture::failure_of;
 use turnwheel_engine::{MemoryStore, StepState, World};
 use turnwheel_flow::{
     CloudEvent, FakeIo, Flows, HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind,
@@ -12,7 +13,7 @@ use turnwheel_flow::{
 };
 use turnwheel_runtime::completion::block_on;
 
-use crate::flow_common::{add, fault, load, run_with};
+use crate::flow_common::{add, fault, load, run_with, Stage};
 
 /// Its commands run until nobody wants them any longer, and tell so.
 #[derive(Debug)]
@@ -140,4 +141,57 @@ fn an_error_keeps_the_place_that_it_names_and_the_flow_itself_is_the_empty_point
     let schema =
         "input: { schema: { document: { type: object } } }\ndo: [ { a: { set: { x: 1 } } } ]";
     assert_eq!(fault(schema, json!(1))["instance"], "");
+}
+
+#[test]
+fn a_task_that_takes_too_long_is_shown_as_failed_where_it_failed() {
+    let caught = "
+do:
+  - careful:
+      try: [ { slow: { wait: PT1H, timeout: { after: PT5S } } } ]
+      catch: { errors: { with: { status: 408 } } }
+  - branches:
+      fork:
+        branches:
+          - nested: { do: [ { inner: { wait: PT1H } } ], timeout: { after: PT2S } }
+";
+    let stage = Stage::new(FakeIo::new());
+    let plan = stage.start(&load(caught), json!({}));
+    stage.result(&plan).expect_err("the second one is not caught");
+    let view = stage.view(&plan);
+    let tree = view.tree();
+    let state = |name: &str| tree.nodes.iter().find(|node| node.name == name).map(|it| it.state);
+    assert_eq!(state("do/0/careful"), Some(StepState::Success));
+    assert_eq!(state("do/0/careful/try/0/slow"), Some(StepState::Error));
+    assert_eq!(state("do/1/branches"), Some(StepState::Error));
+    let nested = "do/1/branches/fork/branches/0/nested";
+    assert_eq!(state(nested), Some(StepState::Error));
+    assert_eq!(state(&format!("{nested}/do/0/inner")), Some(StepState::Dropped));
+    let node = tree.nodes.iter().find(|node| node.name.ends_with("slow")).expect("it is there");
+    let error = node.steps.last().and_then(|step| step.error.clone()).expect("it says why");
+    assert!(error.message.contains("Timeout (408) at /do/0/careful/try/0/slow"), "{error}");
+    let failure = failure_of(&view).expect("the plan has failed");
+    assert!(failure.starts_with("nested failed: Timeout (408)"), "{failure}");
+    let failed = |states: Vec<StepState>| {
+        states.into_iter().filter(|state| *state == StepState::Error).count()
+    };
+    assert_eq!(failed(view.graph().nodes.iter().map(|node| node.state).collect()), 4);
+    assert_eq!(failed(view.timeline().bars.iter().map(|bar| bar.state).collect()), 4);
+}
+
+#[test]
+fn a_status_that_is_computed_is_checked() {
+    let raised = |status: &str| {
+        let flow = format!(
+            "do: [ {{ a: {{ raise: {{ error: {{ type: 'https://a.b/x', status: '{status}' }} }} }} }} ]"
+        );
+        fault(&flow, json!({ "low": 99, "high": 600, "good": 429, "text": "400", "part": 400.5 }))
+    };
+    assert_eq!(raised("${ .good }")["status"], 429);
+    for wrong in ["${ .low }", "${ .high }", "${ .text }", "${ .part }", "${ .none }"] {
+        let fault = raised(wrong);
+        assert_eq!((&fault["status"], &fault["instance"]), (&json!(400), &json!("/do/0/a")));
+        let detail = fault["detail"].as_str().expect("it says why");
+        assert!(detail.contains("100 to 599"), "{wrong}: {detail}");
+    }
 }
