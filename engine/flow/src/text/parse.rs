@@ -1,5 +1,6 @@
 //! From YAML or JSON to trees. JSON is read as the YAML that it is.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span, Tag};
@@ -47,6 +48,7 @@ pub(crate) fn parse(text: &str, problems: &mut Collector<'_>) -> Vec<Node> {
         nodes: 0,
         repeated: 0,
     };
+    let text = &*with_pairs_joined(text);
     for event in Parser::new_from_str(text) {
         match event {
             Ok((event, span)) => {
@@ -280,6 +282,38 @@ fn plain(text: &str) -> Content {
     Content::Text(text.to_owned())
 }
 
+/// JSON writes a character beyond 16 bits as two escapes, which YAML does not know: a text that is
+/// JSON has one escape of the same length in their place.
+fn with_pairs_joined(text: &str) -> Cow<'_, str> {
+    let is_json = || serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+    let has_pair = text.contains("\\ud") || text.contains("\\uD");
+    if !has_pair || !text.trim_start().starts_with(['{', '[']) || !is_json() {
+        return Cow::Borrowed(text);
+    }
+    let half = |at: usize| {
+        let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
+        u32::from_str_radix(digits, 16).ok()
+    };
+    let (mut joined, mut kept, mut at) = (String::with_capacity(text.len()), 0, 0);
+    while let Some(next) = text[at..].find('\\') {
+        let begin = at + next;
+        at = begin + 2;
+        let (Some(high @ 0xd800..=0xdbff), Some(low @ 0xdc00..=0xdfff)) =
+            (half(begin), half(begin + 6))
+        else {
+            continue;
+        };
+        at = begin + 12;
+        let code = 0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00);
+        joined.push_str(&text[kept..begin]);
+        // Places after it stay what they are, but for two columns on its line.
+        joined.push_str(&format!("\\U{code:08x}"));
+        kept = at;
+    }
+    joined.push_str(&text[kept..]);
+    Cow::Owned(joined)
+}
+
 fn place(marker: &Marker) -> Place {
     Place { line: marker.line().max(1), column: marker.col() + 1 }
 }
@@ -289,6 +323,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn characters_beyond_sixteen_bits_are_read_as_json_writes_them() {
+        let joined = |text: &str| with_pairs_joined(text).into_owned();
+        assert_eq!(joined(r#"{"a":"\ud83d\ude00!"}"#), r#"{"a":"\U0001f600!"}"#);
+        assert_eq!(joined(r#"["\\ud83d\\ude00"]"#), r#"["\\ud83d\\ude00"]"#, "no escapes");
+        assert_eq!(joined(r#"["\ud83d"]"#), r#"["\ud83d"]"#, "half of one is no JSON");
+        assert_eq!(joined(r"a: '\ud83d\ude00'"), r"a: '\ud83d\ude00'", "YAML has no such escapes");
+        let text = r#"{ "x\uD83D\uDE00": ["\ud83d\ude00\ud83d\ude01", "\\\ud83d\ude00"] }"#;
+        let mut problems = Collector::new(text, "a.json");
+        let nodes = parse(text, &mut problems);
+        let value = nodes.first().map(Node::to_value);
+        assert_eq!(value, Some(json!({ "x😀": ["😀😁", "\\😀"] })));
+    }
 
     #[test]
     fn whole_numbers_are_exact() {
