@@ -52,7 +52,9 @@ fn a_flow_is_added_looked_at_and_started_once() {
     let served = served();
     let added = add(&served, GREET);
     assert_eq!(added.status, 201, "{}", added.text);
-    assert_eq!(add(&served, GREET).status, 201);
+    assert_eq!(add(&served, GREET).status, 200, "it was there already");
+    let other = GREET.replace("1.0.0", "1.0.1");
+    assert_eq!(add(&served, &other).status, 201);
     let flow = served.get("/api/v1/flows/shop/greet/latest").json();
     assert_eq!((&flow["version"], &flow["hash"]), (&json!("1.0.0"), &added.json()["hash"]));
     assert_eq!(flow["input_schema"]["required"], json!(["name"]));
@@ -185,6 +187,25 @@ fn what_is_no_event_is_refused() {
         ["{}", "[]", "1", "{\"specversion\":\"1.0\",\"id\":\"\",\"source\":\"a\",\"type\":\"b\"}"]
     {
         publish(&served, &structured, bad).is_problem(400, "event-invalid");
+    }
+    let whole = json!({ "specversion": "1.0", "id": "1", "source": "/a", "type": "b" });
+    let batch = [("content-type", "application/cloudevents-batch+json")];
+    for (change, said) in [
+        (json!({ "specversion": null }), "«specversion» is missing"),
+        (json!({ "specversion": "0.3" }), "0.3"),
+        (json!({ "subject": { "a": 1 } }), "«subject» must be a text"),
+        (json!({ "place": ["x"] }), "«place» must be a text"),
+    ] {
+        let mut event = whole.clone();
+        for (name, value) in change.as_object().expect("it is one") {
+            event[name] = value.clone();
+        }
+        for (kind, body) in [(&structured, event.clone()), (&batch, json!([whole, event]))] {
+            let refused = publish(&served, kind, &body.to_string());
+            refused.is_problem(400, "event-invalid");
+            let detail = refused.json()["detail"].to_string();
+            assert!(detail.contains(said), "{change}: {detail}");
+        }
     }
     publish(&served, &structured, "{").is_problem(400, "body-not-json");
     let binary = [("content-type", "text/plain"), ("ce-specversion", "1.0"), ("ce-id", "1")];

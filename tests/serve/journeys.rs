@@ -88,11 +88,16 @@ fn users_walk_through_a_journey_over_http_and_survive_a_kill() {
     let elements = server.get("/api/v1/journeys/onboarding/elements").ok();
     assert_eq!(elements[0]["workFlowId"], "onboarding");
     server.get("/api/v1/journeys/other").is_problem(404, "journey-unknown");
-    let wrong = json!({ "specversion": "1.0", "id": "9", "source": "web", "type": "x" });
     let headers = [("content-type", ONE)];
-    server
-        .send("POST", EVENTS, &headers, Some(&wrong.to_string()))
-        .is_problem(400, "event-invalid");
+    for wrong in [
+        json!({ "specversion": "1.0", "id": "9", "source": "web", "type": "x" }),
+        json!({ "id": "9", "source": "web", "type": "x", "subject": "ann" }),
+        json!({ "specversion": "1.0", "id": "9", "source": "web", "type": "x", "subject": {} }),
+    ] {
+        server
+            .send("POST", EVENTS, &headers, Some(&wrong.to_string()))
+            .is_problem(400, "event-invalid");
+    }
     let wrong = server.send("POST", "/api/v1/journeys", &[], Some("journey: a b\nelements: {}"));
     wrong.is_problem(422, "journey-invalid");
     server.stopped();

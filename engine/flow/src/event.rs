@@ -16,7 +16,6 @@ use crate::text::nearest;
 #[non_exhaustive]
 pub struct CloudEvent {
     /// The version of the specification: `1.0`.
-    #[serde(default = "version")]
     pub specversion: String,
     /// With the source it is unique.
     pub id: String,
@@ -96,8 +95,12 @@ impl CloudEvent {
     /// An attribute is missing, empty, or not of its kind.
     pub fn from_value(value: Value) -> Result<Self, NoEvent> {
         let wrong = |text: String| NoEvent(text);
-        let Value::Object(fields) = &value else { return Err(wrong("it is no object".to_owned())) };
-        for name in ["id", "source", "type"] {
+        let Value::Object(mut fields) = value else {
+            return Err(wrong("it is no object".to_owned()));
+        };
+        // An attribute without a value is none, by CloudEvents.
+        fields.retain(|name, value| name == "data" || !value.is_null());
+        for name in ["specversion", "id", "source", "type"] {
             match fields.get(name) {
                 Some(Value::String(text)) if !text.is_empty() => {}
                 Some(_) => return Err(wrong(format!("«{name}» must be a text that is not empty"))),
@@ -112,8 +115,15 @@ impl CloudEvent {
         if let Some(name) = fields.keys().find(|name| !name.chars().all(is_good)) {
             return Err(wrong(format!("«{name}» cannot be an attribute")));
         }
-        let event: Self =
-            serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
+        for (name, value) in fields.iter().filter(|(name, _)| *name != "data") {
+            let is_simple = value.is_string() || value.is_boolean() || value.is_i64();
+            if !is_simple {
+                let problem = "must be a text, a whole number, true or false";
+                return Err(wrong(format!("the attribute «{name}» {problem}")));
+            }
+        }
+        let event: Self = serde_json::from_value(Value::Object(fields))
+            .map_err(|error| wrong(error.to_string()))?;
         if event.specversion != "1.0" {
             return Err(wrong(format!("the version «{}» is not known", event.specversion)));
         }
@@ -122,6 +132,11 @@ impl CloudEvent {
         }
         if event.data.is_some() && event.data_base64.is_some() {
             return Err(wrong("it has data twice".to_owned()));
+        }
+        let encoded = event.data_base64.as_ref();
+        let decoded = encoded.map(|text| base64::engine::general_purpose::STANDARD.decode(text));
+        if let Some(Err(error)) = decoded {
+            return Err(wrong(format!("«data_base64» is no base 64: {error}")));
         }
         Ok(event)
     }
@@ -205,7 +220,16 @@ mod tests {
         assert!(wrong(json!({ "Upper": 1 })).contains("«Upper»"));
         assert!(wrong(json!({ "time": "yesterday" })).contains("yesterday"));
         assert!(wrong(json!({ "data": 1, "data_base64": "YQ==" })).contains("twice"));
-        let binary = json!({ "id": "1", "source": "/a", "type": "t", "data_base64": "YQ==" });
+        assert!(wrong(json!({ "data_base64": "?" })).contains("«data_base64»"));
+        for value in [json!({ "a": 1 }), json!([1]), json!(1.5)] {
+            let said = wrong(json!({ "x": value, "subject": null }));
+            assert!(said.contains("«x» must be a text, a whole number"), "{said}");
+        }
+        assert!(wrong(json!({ "subject": {} })).contains("«subject»"));
+        assert!(wrong(json!({ "specversion": null })).contains("«specversion» is missing"));
+        let binary = json!({
+            "specversion": "1.0", "id": "1", "source": "/a", "type": "t", "data_base64": "YQ==",
+        });
         assert_eq!(CloudEvent::from_value(binary).unwrap().content(), json!("a"));
     }
 }

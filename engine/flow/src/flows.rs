@@ -24,7 +24,6 @@ use crate::run::{
     Delivery, FlowCommand, FlowPlan, FlowRequest, FlowStart, FlowStarter, FlowTask, Ordered,
     TaskOutput, REQUESTS,
 };
-use crate::text::Problem;
 
 /// The name under which definitions are among the states of entities.
 pub(super) const STORED_AS: &str = "turnwheel.flow";
@@ -226,101 +225,6 @@ impl Flows {
     pub fn new(world: &World) -> Result<Self, FlowError> {
         let plan = internal::action::<FlowPlan>(world).ok_or(FlowError::NoFlows)?;
         Ok(Self { world: world.clone(), bench: Arc::clone(&plan.bench) })
-    }
-
-    /// Adds a definition, so that it can be started; an existing one stays unchanged. It is durable
-    /// when this returns, and stays for the plans that began with it, regardless of later versions.
-    ///
-    /// # Errors
-    ///
-    /// Another content, an unfit host, a failed store, or a resource not [read](Flows::resolve).
-    pub async fn add(&self, flow: &Flow) -> Result<FlowEntry, FlowError> {
-        self.check(flow)?;
-        let entry = FlowEntry {
-            namespace: flow.namespace().to_owned(),
-            name: flow.name().to_owned(),
-            version: flow.version().to_owned(),
-            hash: flow.hash().to_owned(),
-        };
-        let is_same = |it: &FlowEntry| it.id() == entry.id();
-        if let Some(known) = self.bench.index.lock().iter().find(|it| is_same(it)) {
-            return match known.hash == entry.hash {
-                true => Ok(entry),
-                false => Err(FlowError::Exists(entry.id())),
-            };
-        }
-        let states = self.world.states();
-        let failed = |error: turnwheel_actors::entity::StoreError| {
-            FlowError::Store(StoreError::Failed(error.to_string()))
-        };
-        let text = flow.source().to_string();
-        let stored = states.load(STORED_AS, &entry.hash).await.map_err(failed)?;
-        match stored.bytes {
-            Some(bytes) if bytes != text.as_bytes() => return Err(FlowError::Exists(entry.hash)),
-            Some(_) => {}
-            None => {
-                let bytes = text.into_bytes();
-                let saved = states.save(STORED_AS, &entry.hash, bytes, stored.version, 0);
-                match saved.await {
-                    Ok(_) => {}
-                    // Its key is its hash: somebody else has stored the same meanwhile.
-                    Err(error @ turnwheel_actors::entity::StoreError::Conflict { .. }) => {
-                        tracing::debug!(%error, "a definition was stored by somebody else");
-                    }
-                    // The index must not name what is not there.
-                    Err(error) => return Err(failed(error)),
-                }
-            }
-        }
-        self.keep_text(flow).await?;
-        self.add_to_index(&entry).await?;
-        self.bench.flows.lock().insert(entry.hash.clone(), flow.clone());
-        Ok(entry)
-    }
-
-    async fn add_to_index(&self, entry: &FlowEntry) -> Result<(), FlowError> {
-        let states = self.world.states();
-        let failed =
-            |error: &dyn fmt::Display| FlowError::Store(StoreError::Failed(error.to_string()));
-        for _ in 0..100 {
-            let stored = states.load(STORED_AS, INDEX).await.map_err(|error| failed(&error))?;
-            let mut entries: Vec<FlowEntry> = match stored.bytes {
-                Some(bytes) => serde_json::from_slice(&bytes).map_err(|error| failed(&error))?,
-                None => Vec::new(),
-            };
-            if let Some(known) = entries.iter().find(|it| it.id() == entry.id()) {
-                if known.hash != entry.hash {
-                    return Err(FlowError::Exists(entry.id()));
-                }
-            } else {
-                entries.push(entry.clone());
-            }
-            let bytes = serde_json::to_vec(&entries).map_err(|error| failed(&error))?;
-            match states.save(STORED_AS, INDEX, bytes, stored.version, 0).await {
-                Ok(_) => {
-                    *self.bench.index.lock() = entries;
-                    return Ok(());
-                }
-                Err(turnwheel_actors::entity::StoreError::Conflict { .. }) => {}
-                Err(error) => return Err(failed(&error)),
-            }
-        }
-        Err(failed(&"too many definitions are added at once"))
-    }
-
-    /// Whether this host has what a flow needs.
-    fn check(&self, flow: &Flow) -> Result<(), FlowError> {
-        if let Some(uri) = flow.missing().next() {
-            let (flow, why) = (flow.id(), "was not read: call Flows::resolve first");
-            return Err(FlowError::Unable { flow, problem: format!("{uri} {why}") });
-        }
-        let unmet = flow.unmet(&*self.bench.io, "");
-        match unmet.and_then(|unmet| unmet.all.into_iter().next()) {
-            Some(Problem { message: problem, .. }) => {
-                Err(FlowError::Unable { flow: flow.id(), problem })
-            }
-            None => Ok(()),
-        }
     }
 
     /// Starts a flow that was added. The returned future ends when its plan is durable.

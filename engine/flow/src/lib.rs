@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod addition;
 mod bench;
 mod bus;
 mod definition;

@@ -141,7 +141,10 @@ pub(in crate::http) async fn list(
     post, path = "/flows", tag = "flows", operation_id = "addFlow",
     params(AddQuery),
     request_body(content = String, content_type = "application/yaml"),
-    responses((status = 201, description = "It is durable", body = FlowDetail)),
+    responses(
+        (status = 201, description = "It is durable", body = FlowDetail),
+        (status = 200, description = "It was there already", body = FlowDetail),
+    ),
 )]
 pub(in crate::http) async fn add(
     State(api): State<Api>,
@@ -155,18 +158,18 @@ pub(in crate::http) async fn add(
     let mut flow = read(&headers, &body)?;
     let added = async {
         flow = resolved(&flows, flow.clone()).await?;
-        flows.add(&flow).await?;
-        match query.schedule {
-            Some(false) => Ok(()),
-            _ => flows.schedule(&flow).await,
+        let (_, is_new) = flows.add_if_new(&flow).await?;
+        if query.schedule != Some(false) {
+            flows.schedule(&flow).await?;
         }
+        Ok(is_new)
     };
-    let added = added.await;
-    let outcome = added.as_ref().map_or_else(ToString::to_string, |()| "done".to_owned());
+    let added: Result<bool, FlowError> = added.await;
+    let outcome = added.as_ref().map_or_else(ToString::to_string, |_| "done".to_owned());
     trace::audit(&who, "add flow", &flow.id(), &outcome);
-    added?;
+    let status = if added? { StatusCode::CREATED } else { StatusCode::OK };
     let text = flow.text().map(str::to_owned);
-    Ok((StatusCode::CREATED, Answer(detail(&flow, text))))
+    Ok((status, Answer(detail(&flow, text))))
 }
 
 /// Whether a flow could be added; nothing is kept
