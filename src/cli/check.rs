@@ -74,8 +74,16 @@ pub(crate) fn text_of(file: &Path) -> Result<String, Exit> {
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
     let mut right = Vec::new();
     let mut wrong: Vec<Problems> = Vec::new();
+    let mut unread: Vec<Exit> = Vec::new();
     for file in &arguments.files {
-        match flow::load_all(&text_of(file)?, &file.display().to_string()) {
+        let text = match text_of(file) {
+            Ok(text) => text,
+            Err(problem) => {
+                unread.push(problem);
+                continue;
+            }
+        };
+        match flow::load_all(&text, &file.display().to_string()) {
             Ok(flows) => right.extend(flows.into_iter().map(|flow| (file.clone(), flow))),
             Err(problems) => wrong.push(problems),
         }
@@ -127,10 +135,15 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
             tell!("under way, each in the version that it began with: {plans}");
         }
     }
-    if wrong.is_empty() {
-        return Ok(());
+    // The other files are checked all the same.
+    match unread.pop() {
+        Some(last) => {
+            unread.into_iter().for_each(|problem| drop(problem.report()));
+            Err(last)
+        }
+        None if wrong.is_empty() => Ok(()),
+        None => Err(Exit::new(FAILED, "")),
     }
-    Err(Exit::new(FAILED, ""))
 }
 
 fn version(row: &PlanRow) -> &str {

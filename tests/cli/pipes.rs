@@ -87,6 +87,23 @@ fn flows_and_inputs_come_from_standard_input() {
     assert!(error.contains("-:2:1:"), "the place is told: {error}");
 }
 
+#[test]
+fn files_that_cannot_be_read_do_not_keep_others_from_being_checked() {
+    let folder = Folder::new();
+    folder.write("good.yaml", FLOW);
+    folder.write("bad.yaml", &FLOW.replace("set:", "sett:"));
+    let files = ["gone.yaml", "bad.yaml", "gone-too.yaml", "good.yaml"];
+    let ended = folder.run(&[&["check"][..], &files].concat());
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (said, error) = (text(&ended.output.stdout), text(&ended.output.stderr));
+    assert_eq!(ended.output.status.code(), Some(2), "{error}");
+    for part in ["gone.yaml", "gone-too.yaml", "bad.yaml:", "did you mean «set»?"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    assert!(said.contains("good.yaml: ") && said.contains("is right"), "{said}");
+    folder.run(&["check", "bad.yaml", "good.yaml"]).fails(1, &["did you mean «set»?"]);
+}
+
 /// The names of the fields of an object, sorted.
 fn names(value: &Value) -> Vec<&str> {
     let object = value.as_object().unwrap_or_else(|| panic!("no object: {value}"));
