@@ -53,8 +53,6 @@ fn a_flow_is_added_looked_at_and_started_once() {
     let added = add(&served, GREET);
     assert_eq!(added.status, 201, "{}", added.text);
     assert_eq!(add(&served, GREET).status, 200, "it was there already");
-    let other = GREET.replace("1.0.0", "1.0.1");
-    assert_eq!(add(&served, &other).status, 201);
     let flow = served.get("/api/v1/flows/shop/greet/latest").json();
     assert_eq!((&flow["version"], &flow["hash"]), (&json!("1.0.0"), &added.json()["hash"]));
     assert_eq!(flow["input_schema"]["required"], json!(["name"]));
@@ -285,7 +283,7 @@ fn a_flow_is_shown_as_it_was_written() {
     let text = GREET.replace("do:", "# The name comes from the order.\ndo:");
     assert_eq!(add(&served, &text).json()["text"], json!(text));
     // Comments are no content: the first text stays.
-    assert_eq!(add(&served, GREET).status, 201);
+    assert_eq!(add(&served, GREET).status, 200);
     let path = "/api/v1/flows/shop/greet/1.0.0";
     assert_eq!(served.get(path).json()["text"], json!(text));
 }

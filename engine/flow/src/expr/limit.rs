@@ -276,7 +276,7 @@ pub(super) fn term<'s>(term_: Term<&'s str>, depth: usize) -> Result<Term<&'s st
                 Way::Paths(paths) => Way::Paths(inside(paths)?),
                 Way::Elements(before, paths) => Way::Elements(inside(before)?, inside(paths)?),
             };
-            updated(way, boxed(left)?, operator, *boxed(right)?)
+            updated(way, inside(*left)?, operator, inside(*right)?)
         }
         Term::BinOp(left, operator, right) => {
             binary(boxed(left)?, pattern_of(operator, depth)?, boxed(right)?)
@@ -408,7 +408,7 @@ fn is_update(operator: &BinaryOp<&str>) -> bool {
 /// An update: what changes the value at a path, and how the paths are found.
 fn updated<'s>(
     way: Way<'s>,
-    left: Box<Term<&'s str>>,
+    left: Term<&'s str>,
     operator: BinaryOp<&'s str>,
     right: Term<&'s str>,
 ) -> Term<&'s str> {
@@ -426,7 +426,7 @@ fn updated<'s>(
     let update = match way {
         Way::Paths(paths) => modify(paths, change),
         Way::Elements(before, paths) => passed(before, modify(paths, change)),
-        Way::Pass => passed(*left, change),
+        Way::Pass => passed(left, change),
     };
     if matches!(operator, BinaryOp::Update) {
         return update;

@@ -180,6 +180,20 @@ do:
 }
 
 #[test]
+fn a_task_of_the_main_list_that_takes_too_long_is_shown_as_failed() {
+    let stage = Stage::new(FakeIo::new());
+    let flow = load("do: [ { slow: { wait: PT1H, timeout: { after: PT5S } } } ]");
+    let plan = stage.start(&flow, json!({}));
+    stage.result(&plan).expect_err("nobody catches it");
+    let view = stage.view(&plan);
+    let tree = view.tree();
+    let states: Vec<_> = tree.nodes.iter().map(|node| (&*node.name, node.state)).collect();
+    assert_eq!(states, [("flow", StepState::Error), ("do/0/slow", StepState::Error)]);
+    let failure = failure_of(&view).expect("the plan has failed");
+    assert!(failure.starts_with("slow failed: Timeout (408) at /do/0/slow"), "{failure}");
+}
+
+#[test]
 fn a_status_that_is_computed_is_checked() {
     let raised = |status: &str| {
         let flow = format!(
