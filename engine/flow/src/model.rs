@@ -48,6 +48,7 @@ pub(crate) enum Kind {
     Listen(Box<Listen>),
     Http(Box<Http>),
     OpenApi(Box<OpenApi>),
+    AsyncApi(Box<AsyncApi>),
     Function { task: TaskId, with: Option<Template> },
     Process(Box<Command>),
     Container(Box<ContainerRun>),
@@ -69,7 +70,7 @@ impl Kind {
     /// Effect outside of the engine, if there is one.
     pub(crate) fn effect(&self) -> Option<Effect> {
         match self {
-            Self::Http(_) | Self::OpenApi(_) => Some(Effect::Request),
+            Self::Http(_) | Self::OpenApi(_) | Self::AsyncApi(_) => Some(Effect::Request),
             Self::Process(_) | Self::Container(_) => Some(Effect::Command),
             Self::Mcp(it) => Some(match it.transport {
                 McpTransport::Http { .. } => Effect::Request,
@@ -99,6 +100,7 @@ impl Kind {
             Self::Listen(_) => "listen",
             Self::Http(_)
             | Self::OpenApi(_)
+            | Self::AsyncApi(_)
             | Self::Function { .. }
             | Self::Worker(_)
             | Self::Mcp(_) => "call",
@@ -111,6 +113,7 @@ impl Kind {
         let all = match self {
             Self::Http(it) => [it.endpoint.authentication.as_ref(), None],
             Self::OpenApi(it) => [it.document.authentication.as_ref(), it.authentication.as_ref()],
+            Self::AsyncApi(it) => [it.document.authentication.as_ref(), it.authentication.as_ref()],
             Self::Mcp(it) => match &it.transport {
                 McpTransport::Http { endpoint, .. } => [endpoint.authentication.as_ref(), None],
                 McpTransport::Stdio { .. } => [None, None],
@@ -323,6 +326,21 @@ pub(crate) struct OpenApi {
     pub(crate) authentication: Option<Authentication>,
     pub(crate) output: HttpOutput,
     pub(crate) redirects: bool,
+}
+
+/// A message that is published to a channel of an AsyncAPI document.
+#[derive(Debug)]
+pub(crate) struct AsyncApi {
+    pub(crate) document: Endpoint,
+    /// The name of an operation, or of a channel.
+    pub(crate) place: String,
+    pub(crate) is_channel: bool,
+    /// The name of the server; the first one that fits if there is none.
+    pub(crate) server: Option<String>,
+    pub(crate) variables: Option<Template>,
+    pub(crate) payload: Option<Template>,
+    pub(crate) headers: Option<Template>,
+    pub(crate) authentication: Option<Authentication>,
 }
 
 /// A task for external workers.

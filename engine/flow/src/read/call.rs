@@ -26,7 +26,8 @@ impl Reader<'_> {
             // A function of this name was there first.
             "worker" if !self.functions.contains_key("worker") => self.worker(node, with),
             "mcp" => self.mcp(node, with),
-            "grpc" | "asyncapi" | "a2a" => {
+            "asyncapi" => self.asyncapi(node, with),
+            "grpc" | "a2a" => {
                 let what = format!("call: {name}");
                 self.unsupported(
                     node,

@@ -11,6 +11,7 @@
 //! | `external` | schemas and functions that are elsewhere |
 //! | `cycles` | endless recursion of functions |
 
+mod asyncapi;
 mod call;
 mod cycles;
 mod document;

@@ -7,7 +7,7 @@ use turnwheel_engine::action::{Action, StepContext};
 
 use super::env::{Around, Env};
 use super::state::{Outcome, TaskInput, TaskOutput};
-use super::{container, http, mcp, openapi, process};
+use super::{asyncapi, container, http, mcp, openapi, process};
 use crate::bench::Bench;
 use crate::fault::Fault;
 use crate::io::{Io, IoCall, IoError, IoErrorKind};
@@ -82,6 +82,7 @@ impl Effect<'_, '_> {
         let raw = match &task.kind {
             Kind::Http(it) => http::call(self, it)?,
             Kind::OpenApi(it) => openapi::call(self, it)?,
+            Kind::AsyncApi(it) => asyncapi::call(self, it)?,
             Kind::Process(it) => process::run(self, it)?,
             Kind::Container(it) => container::run(self, &task.name, it)?,
             Kind::Mcp(it) => mcp::call(self, it)?,

@@ -277,6 +277,7 @@ impl Machine<'_> {
             }
             Kind::Http(_)
             | Kind::OpenApi(_)
+            | Kind::AsyncApi(_)
             | Kind::Process(_)
             | Kind::Container(_)
             | Kind::Mcp(_) => Err(Fault::runtime("an effect is run by another action")),

@@ -10,9 +10,10 @@
 //! | `sink` | events that leave the host, through an outbox of plans |
 //! | `outside`, `effect`, `process`, `container` | tasks that do something outside |
 //! | `worker` | tasks that external workers do |
-//! | `http`, `uri`, `openapi`, `mcp`, `auth` | those of them that call a service |
+//! | `http`, `uri`, `openapi`, `asyncapi`, `mcp`, `auth` | those of them that call a service |
 
 mod action;
+mod asyncapi;
 mod auth;
 mod block;
 mod container;

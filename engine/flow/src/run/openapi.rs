@@ -19,7 +19,7 @@ const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "
 pub(super) fn call(effect: &mut Effect<'_, '_>, it: &OpenApi) -> Result<Value, Fault> {
     let uri = uri::of(effect, &it.document)?;
     let text = source(effect, &it.document)?;
-    let document = document(&text, &uri)?;
+    let document = document(&text, &uri, "OpenAPI")?;
     let (path, method, operation) = find(&document, &it.operation).ok_or_else(|| {
         Fault::configuration(format!("{uri} has no operation «{}»", it.operation))
     })?;
@@ -133,7 +133,7 @@ impl Parts {
 }
 
 /// A document in JSON or YAML.
-fn document(text_: &str, uri: &str) -> Result<Value, Fault> {
+pub(super) fn document(text_: &str, uri: &str, kind: &str) -> Result<Value, Fault> {
     if let Ok(document) = serde_json::from_str(text_) {
         return Ok(document);
     }
@@ -141,7 +141,7 @@ fn document(text_: &str, uri: &str) -> Result<Value, Fault> {
     let nodes = text::parse(text_, &mut problems);
     match nodes.first() {
         Some(node) if problems.is_empty() => Ok(node.to_value()),
-        _ => Err(Fault::communication(500, format!("{uri} is no OpenAPI document"))),
+        _ => Err(Fault::communication(500, format!("{uri} is no {kind} document"))),
     }
 }
 
@@ -175,7 +175,7 @@ fn parameters(document: &Value, path: Option<&Value>, operation: &Value) -> Vec<
 }
 
 /// An object of the document, or the one that it refers to.
-fn followed(document: &Value, object: &Value) -> Option<Value> {
+pub(super) fn followed(document: &Value, object: &Value) -> Option<Value> {
     match object.get("$ref").and_then(Value::as_str) {
         Some(target) => document.pointer(target.strip_prefix('#')?).cloned(),
         None => Some(object.clone()),

@@ -116,3 +116,84 @@ fn uris_are_templates_and_data_in_them_is_none() {
     let refused = uri("https://a.b/{|id}").unwrap_err();
     assert!(refused.to_string().contains("RFC 6570"), "{refused}");
 }
+
+const MESSAGES: &str = r##"{
+  "asyncapi": "3.0.0", "defaultContentType": "application/vnd.shop+json",
+  "servers": {
+    "bus": { "host": "bus.example:9092", "protocol": "kafka" },
+    "web": { "host": "{zone}.shop.example", "pathname": "/v1/", "protocol": "https",
+      "variables": { "zone": { "default": "eu" } } },
+    "other": { "host": "other.example", "protocol": "http" } },
+  "channels": {
+    "orders": { "address": "orders/{shop}", "parameters": { "shop": {} },
+      "servers": [ { "$ref": "#/servers/bus" }, { "$ref": "#/servers/web" } ] },
+    "plain": { "address": "/plain", "servers": [ { "$ref": "#/servers/other" } ],
+      "messages": { "text": { "contentType": "text/csv" } } } },
+  "operations": {
+    "order": { "channel": { "$ref": "#/channels/orders" } },
+    "plain": { "channel": { "$ref": "#/channels/plain" },
+      "bindings": { "http": { "method": "PUT" } } } }
+}"##;
+
+const OLD_MESSAGES: &str = r##"{
+  "asyncapi": "2.6.0",
+  "servers": { "web": { "url": "http://old.example/base", "protocol": "http" } },
+  "channels": { "orders": { "publish": { "operationId": "order" } }, "users/{id}": {} }
+}"##;
+
+fn published(document: &str, with: &str) -> Result<Value, FlowError> {
+    let io = FakeIo::new().on_http(|request| match request.uri.as_str() {
+        "https://docs.example/new.json" => answer(MESSAGES),
+        "https://docs.example/old.json" => answer(OLD_MESSAGES),
+        "https://docs.example/none.json" => answer("{}"),
+        _ => echo(request),
+    });
+    let flow = format!(
+        "do: [ {{ c: {{ call: asyncapi, with: {{ \
+         document: {{ endpoint: 'https://docs.example/{document}.json' }}, {with} }} }} }} ]\n"
+    );
+    run_with(io, &flow, json!({ "n": 7 })).0
+}
+
+#[test]
+fn messages_are_published_over_http_as_their_description_says() {
+    let published = |document: &str, with: &str| published(document, with).expect("it is sent");
+    let sent =
+        |method: &str, uri: &str, body: &str, kind: &str| json!([method, uri, body, null, kind]);
+    let shop = "server: { name: web, variables: { shop: a b, zone: us } }";
+    let payload = "message: { payload: { n: '${ .n }' } }";
+    assert_eq!(
+        published("new", &format!("operation: order, {shop}, {payload}")),
+        sent(
+            "POST",
+            "https://us.shop.example/v1/orders/a%20b",
+            "{\"n\":7}",
+            "application/vnd.shop+json"
+        ),
+    );
+    let plain = "operation: plain, message: { payload: '1,2', headers: { X-Key: 5 } }";
+    let expected = sent("PUT", "http://other.example/plain", "1,2", "text/csv");
+    assert_eq!(published("new", plain), expected, "the first server of the channel");
+    let own = "operation: plain, message: { payload: {}, headers: { content-type: a/b } }";
+    assert_eq!(published("new", own), sent("PUT", "http://other.example/plain", "{}", "a/b"));
+    let old = sent("POST", "http://old.example/base/orders", "{\"n\":7}", "application/json");
+    assert_eq!(published("old", &format!("channel: orders, {payload}")), old);
+    assert_eq!(published("old", &format!("operation: order, {payload}")), old);
+}
+
+#[test]
+fn what_is_wrong_with_a_message_is_a_fault_that_says_so() {
+    let wrong = [
+        ("new", "operation: none, message: {}", "has no operation «none»"),
+        ("old", "channel: none, message: {}", "has no channel «none»"),
+        ("old", "channel: 'users/{id}', message: {}", "needs a value for «id»"),
+        ("new", "operation: order, server: { name: bus }, message: {}", "«bus» speaks «kafka»"),
+        ("new", "operation: order, server: { name: x }, message: {}", "has no server «x»"),
+        ("new", "operation: order, message: {}", "needs a value for «shop»"),
+        ("none", "operation: order, message: {}", "is no AsyncAPI document"),
+    ];
+    for (document, with, said) in wrong {
+        let error = published(document, with).expect_err("it is wrong").to_string();
+        assert!(error.contains(said), "{with}: {error}");
+    }
+}

@@ -23,6 +23,21 @@ fn petstore() -> Value {
     })
 }
 
+/// A description of messages about pets.
+fn asyncapi() -> Value {
+    json!({
+        "asyncapi": "3.0.0",
+        "servers": {
+            "bus": { "host": "bus.fake.com", "protocol": "kafka" },
+            "staging": { "host": "staging.fake.com", "protocol": "https" },
+        },
+        "channels": { "wanted": { "address": "pets/wanted" } },
+        "operations": {
+            "findPetsByStatus": { "action": "receive", "channel": { "$ref": "#/channels/wanted" } },
+        },
+    })
+}
+
 /// The numbers of requests so far, by their addresses.
 type Asked = Mutex<HashMap<String, u64>>;
 
@@ -72,6 +87,11 @@ fn answer(request: &HttpRequest, asked: &Asked) -> (u16, Value) {
         }
         "raw.githubusercontent.com/serverlessworkflow/catalog/main/functions/log/1.0.0/function.yaml" => {
             (200, json!({ "set": { "logged": "${ .message }" } }))
+        }
+        "fake.com/docs/asyncapi.json" => (200, asyncapi()),
+        "staging.fake.com/pets/wanted" => {
+            let to = format!("/{}", path.split_once('/').map_or("", |(_, path)| path));
+            (202, json!({ "published": body(), "to": to, "token": header("authorization") }))
         }
         "swapi.dev/api/people/" => (200, json!({ "found": query })),
         "swapi.dev/api/people/1" => {

@@ -1,0 +1,211 @@
+//! Messages to services that an AsyncAPI document describes, versions 2 and 3, over HTTP.
+//!
+//! The document says where: a channel has an address, and a server a protocol, a host and variables.
+//! The message is the body of a request, which is a POST unless the bindings of the operation name
+//! another method. The output is the content of the answer.
+
+use serde_json::{Map, Value};
+
+use super::auth;
+use super::effect::Effect;
+use super::http::{add_headers, send, set_body};
+use super::openapi::{document, followed};
+use super::process::source;
+use super::uri::{self, encoded};
+use crate::expr::as_text;
+use crate::fault::Fault;
+use crate::io::HttpRequest;
+use crate::model::{AsyncApi, HttpOutput};
+
+pub(super) fn call(effect: &mut Effect<'_, '_>, it: &AsyncApi) -> Result<Value, Fault> {
+    let uri = uri::of(effect, &it.document)?;
+    let text = source(effect, &it.document)?;
+    let document = document(&text, &uri, "AsyncAPI")?;
+    if document.get("asyncapi").is_none() {
+        return Err(Fault::configuration(format!("{uri} is no AsyncAPI document")));
+    }
+    let fill = |template: &Option<crate::expr::Template>| match template {
+        Some(template) => effect.env.fill_own(template),
+        None => Ok(Value::Null),
+    };
+    let (variables, payload) = (fill(&it.variables)?, fill(&it.payload)?);
+    let headers = fill(&it.headers)?;
+    let found = find(&document, &it.place, it.is_channel).ok_or_else(|| {
+        let kind = if it.is_channel { "channel" } else { "operation" };
+        Fault::configuration(format!("{uri} has no {kind} «{}»", it.place))
+    })?;
+    let server = server(&document, &found, it.server.as_deref(), &variables)?;
+    let mut request = HttpRequest {
+        method: method(&found),
+        uri: format!("{server}{}", address(&found, &variables)?),
+        headers: Vec::new(),
+        body: None,
+        follows_redirects: false,
+        digest: None,
+    };
+    if let Some(policy) = it.authentication.as_ref().or(it.document.authentication.as_ref()) {
+        auth::authenticate(effect, policy, &mut request)?;
+    }
+    let mut headers = match headers {
+        Value::Null => Map::new(),
+        Value::Object(headers) => headers,
+        other => return Err(Fault::expression(format!("headers must be an object, not {other}"))),
+    };
+    if let Some(kind) = content_type(&document, &found) {
+        if !headers.keys().any(|name| name.eq_ignore_ascii_case("content-type")) {
+            headers.insert("Content-Type".to_owned(), Value::String(kind));
+        }
+    }
+    add_headers(&mut request, &Value::Object(headers))?;
+    set_body(&mut request, &payload);
+    send(effect, request, HttpOutput::Content, false)
+}
+
+/// A channel of a document, and the operation on it.
+struct Found {
+    /// Its address: the name of a channel of version 2.
+    address: String,
+    channel: Value,
+    operation: Value,
+}
+
+fn find(document: &Value, place: &str, is_channel: bool) -> Option<Found> {
+    let channels = document.get("channels")?.as_object()?;
+    let found = |name: &str, channel: Value, operation: Value| {
+        let own = channel.get("address").and_then(Value::as_str);
+        Some(Found { address: own.unwrap_or(name).to_owned(), channel, operation })
+    };
+    let named = |name: &str| followed(document, channels.get(name)?);
+    if is_channel {
+        let channel = named(place)?;
+        let operation = channel.get("publish").cloned().unwrap_or(Value::Null);
+        return found(place, channel, operation);
+    }
+    let operation = document.get("operations").and_then(|all| all.get(place));
+    if let Some(operation) = operation.and_then(|it| followed(document, it)) {
+        let target = operation.pointer("/channel/$ref").and_then(Value::as_str)?;
+        let name = target.strip_prefix("#/channels/")?.replace("~1", "/");
+        return found(&name, named(&name)?, operation);
+    }
+    // Version 2 has operations inside of channels.
+    channels.iter().find_map(|(name, channel)| {
+        let channel = followed(document, channel)?;
+        let operation = ["publish", "subscribe"].iter().find_map(|kind| {
+            let operation = channel.get(*kind)?;
+            let own = operation.get("operationId").and_then(Value::as_str);
+            (own == Some(place)).then(|| operation.clone())
+        })?;
+        found(name, channel, operation)
+    })
+}
+
+/// The method of the binding of HTTP, if it names one.
+fn method(found: &Found) -> String {
+    let named = found.operation.pointer("/bindings/http/method").and_then(Value::as_str);
+    named.unwrap_or("POST").to_ascii_uppercase()
+}
+
+/// The type of the message, of the operation or of the document.
+fn content_type(document: &Value, found: &Found) -> Option<String> {
+    let own = |message: &Value| {
+        let message = followed(document, message)?;
+        message.get("contentType").and_then(Value::as_str).map(str::to_owned)
+    };
+    let messages = found.channel.get("messages").and_then(Value::as_object);
+    let of_channel = messages.and_then(|all| all.values().next());
+    let message = found.operation.get("message").or(of_channel);
+    let default = document.get("defaultContentType").and_then(Value::as_str);
+    message.and_then(own).or_else(|| default.map(str::to_owned))
+}
+
+/// The address of a channel, whose parameters have the values of variables.
+fn address(found: &Found, variables: &Value) -> Result<String, Fault> {
+    let address = replaced(&found.address, found.channel.get("parameters"), variables, encoded)?;
+    Ok(if address.starts_with('/') { address } else { format!("/{address}") })
+}
+
+/// The address of the server: the one that is named, or the first one that speaks HTTP.
+fn server(
+    document: &Value,
+    found: &Found,
+    name: Option<&str>,
+    variables: &Value,
+) -> Result<String, Fault> {
+    let all = document.get("servers").and_then(Value::as_object);
+    let protocol = |server: &Value| {
+        server.get("protocol").and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase()
+    };
+    let is_http = |server: &Value| ["http", "https"].contains(&&*protocol(server));
+    // A channel may be at some servers only: by their names, or by references to them.
+    let own = found.channel.get("servers").and_then(Value::as_array);
+    let is_own = |name: &str| {
+        own.is_none_or(|own| {
+            let mut names =
+                own.iter().filter_map(|it| it.as_str().or_else(|| it.get("$ref")?.as_str()));
+            own.is_empty() || names.any(|own| own.trim_start_matches("#/servers/") == name)
+        })
+    };
+    let server = match name {
+        Some(name) => {
+            let server = all.and_then(|all| followed(document, all.get(name)?));
+            let server = server.ok_or_else(|| {
+                Fault::configuration(format!("the AsyncAPI document has no server «{name}»"))
+            })?;
+            if !is_http(&server) {
+                let spoken = protocol(&server);
+                let problem =
+                    format!("the server «{name}» speaks «{spoken}», and only http is supported");
+                return Err(Fault::configuration(problem));
+            }
+            server
+        }
+        None => {
+            let mut known = all.into_iter().flatten().filter(|(name, _)| is_own(name));
+            let server = known.find_map(|(_, it)| followed(document, it).filter(is_http));
+            server.ok_or_else(|| {
+                Fault::configuration(
+                    "the AsyncAPI document has no server of the channel that speaks http",
+                )
+            })?
+        }
+    };
+    let text = |name: &str| server.get(name).and_then(Value::as_str);
+    let written = match (text("url"), text("host")) {
+        (Some(url), _) => url.to_owned(),
+        (None, Some(host)) => format!("{host}{}", text("pathname").unwrap_or_default()),
+        (None, None) => {
+            return Err(Fault::configuration("a server of the AsyncAPI document has no address"));
+        }
+    };
+    let address = replaced(&written, server.get("variables"), variables, str::to_owned)?;
+    let address = address.trim_end_matches('/');
+    Ok(match address.contains("://") {
+        true => address.to_owned(),
+        false => format!("{}://{address}", protocol(&server)),
+    })
+}
+
+/// A text whose `{names}` are values that are given, or those that the document has by default.
+fn replaced(
+    text: &str,
+    described: Option<&Value>,
+    given: &Value,
+    written: impl Fn(&str) -> String,
+) -> Result<String, Fault> {
+    let (mut whole, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((before, after)) = rest.split_once('{') {
+        let Some((name, after)) = after.split_once('}') else { break };
+        let default = described.and_then(|all| all.get(name)?.get("default"));
+        let value = given.get(name).filter(|value| !value.is_null()).or(default);
+        let value = value.ok_or_else(|| {
+            Fault::configuration(format!(
+                "«{text}» needs a value for «{name}», in «server.variables»"
+            ))
+        })?;
+        whole.push_str(before);
+        whole.push_str(&written(&as_text(value)));
+        rest = after;
+    }
+    whole.push_str(rest);
+    Ok(whole)
+}
