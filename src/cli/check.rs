@@ -135,13 +135,20 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
             tell!("under way, each in the version that it began with: {plans}");
         }
     }
-    // The other files are checked all the same.
+    ended(unread, wrong.is_empty())
+}
+
+/// How the command ends. Files that cannot be read do not keep the others from being checked.
+fn ended(mut unread: Vec<Exit>, is_right: bool) -> Result<(), Exit> {
     match unread.pop() {
         Some(last) => {
-            unread.into_iter().for_each(|problem| drop(problem.report()));
+            for problem in unread {
+                // The last one says how the command ends.
+                let _code = problem.report();
+            }
             Err(last)
         }
-        None if wrong.is_empty() => Ok(()),
+        None if is_right => Ok(()),
         None => Err(Exit::new(FAILED, "")),
     }
 }

@@ -34,6 +34,19 @@ fn publish(server: &Serve, kind: &str, body: &Value) -> Value {
 const ONE: &str = "application/cloudevents+json";
 const BATCH: &str = "application/cloudevents-batch+json";
 
+fn what_is_no_event_is_refused(server: &Serve) {
+    let headers = [("content-type", ONE)];
+    for wrong in [
+        json!({ "specversion": "1.0", "id": "9", "source": "web", "type": "x" }),
+        json!({ "id": "9", "source": "web", "type": "x", "subject": "ann" }),
+        json!({ "specversion": "1.0", "id": "9", "source": "web", "type": "x", "subject": {} }),
+    ] {
+        server
+            .send("POST", EVENTS, &headers, Some(&wrong.to_string()))
+            .is_problem(400, "event-invalid");
+    }
+}
+
 #[test]
 fn users_walk_through_a_journey_over_http_and_survive_a_kill() {
     let place = Place::new();
@@ -88,16 +101,7 @@ fn users_walk_through_a_journey_over_http_and_survive_a_kill() {
     let elements = server.get("/api/v1/journeys/onboarding/elements").ok();
     assert_eq!(elements[0]["workFlowId"], "onboarding");
     server.get("/api/v1/journeys/other").is_problem(404, "journey-unknown");
-    let headers = [("content-type", ONE)];
-    for wrong in [
-        json!({ "specversion": "1.0", "id": "9", "source": "web", "type": "x" }),
-        json!({ "id": "9", "source": "web", "type": "x", "subject": "ann" }),
-        json!({ "specversion": "1.0", "id": "9", "source": "web", "type": "x", "subject": {} }),
-    ] {
-        server
-            .send("POST", EVENTS, &headers, Some(&wrong.to_string()))
-            .is_problem(400, "event-invalid");
-    }
+    what_is_no_event_is_refused(&server);
     let wrong = server.send("POST", "/api/v1/journeys", &[], Some("journey: a b\nelements: {}"));
     wrong.is_problem(422, "journey-invalid");
     server.stopped();
