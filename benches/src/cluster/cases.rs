@@ -214,6 +214,13 @@ pub(super) fn takeover(stage: &Stage<'_>) -> Result<Figures, BenchError> {
     let plans = due_at(&client, gone)?;
     let killed = Instant::now();
     victim.kill()?;
+    let schema = &stage.schema;
+    let busy =
+        stage.database.number(&format!("SELECT count(*) FROM {schema}.plans WHERE is_busy"))?;
+    let behind = stage.database.number(&format!(
+        "SELECT count(*) FROM (SELECT plan, max(seq) AS last FROM {schema}.journal GROUP BY plan) n
+            LEFT JOIN {schema}.plans p ON p.id = n.plan WHERE coalesce(p.head, 0) < n.last"
+    ))?;
     until("the node is gone", || client.slots_of(gone).is_none())?;
     let (dead_ms, dead) = (ms(killed), Instant::now());
     let mut each = Vec::new();
@@ -226,6 +233,8 @@ pub(super) fn takeover(stage: &Stage<'_>) -> Result<Figures, BenchError> {
     Ok(vec![
         ("sleepers", stage.options.sleepers as f64),
         ("made_per_s", stage.options.sleepers as f64 / made_s),
+        ("busy_rows_at_the_kill", busy as f64),
+        ("rows_behind_at_the_kill", behind as f64),
         ("kill_to_dead_ms", dead_ms),
         ("dead_to_due_p50_ms", at(&mut each, 0.5)),
         ("dead_to_due_max_ms", at(&mut each, 1.0)),

@@ -71,7 +71,10 @@ pub(crate) fn trouble(error: &Error) -> Trouble {
             return Trouble::InUse { holder: text(problem.detail()), until: text(problem.hint()) };
         }
         DAMAGED => {
-            return Trouble::Refused(StoreError::Corrupt(problem.message().to_owned()));
+            return Trouble::Refused(StoreError::Corrupt(format!(
+                "{}: nothing was written; put them back from a backup of the schema",
+                problem.message()
+            )));
         }
         _ => {}
     }
@@ -119,6 +122,12 @@ fn refusal(problem: &DbError) -> StoreError {
     if [SqlState::DATA_CORRUPTED, SqlState::INDEX_CORRUPTED].contains(code) {
         return StoreError::Corrupt(text);
     }
+    if problem.message().ends_with("no encryption") {
+        return StoreError::Failed(format!(
+            "{text}: the server wants encrypted connections, or has no line for this user in \
+             pg_hba.conf: say sslmode=require in the URL"
+        ));
+    }
     let missing =
         [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_FUNCTION, SqlState::INVALID_SCHEMA_NAME];
     StoreError::Failed(match advice(code) {
@@ -143,8 +152,9 @@ fn advice(code: &SqlState) -> Option<&'static str> {
             "make it first, for example with «createdb», or name another one in the URL"
         }
         code if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
-            "this server takes no writes: name the primary in the URL, or all servers with \
-             target_session_attrs=read-write"
+            "this server or this user takes no writes: name the primary in the URL, or all servers \
+             with target_session_attrs=read-write; on a primary, turn \
+             default_transaction_read_only off for the user and the database"
         }
         code if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
             "the user needs CREATE on the database, or a schema of its own: GRANT CREATE ON \
@@ -206,6 +216,12 @@ pub(crate) fn unconnected(error: &Error) -> Trouble {
     if text.contains("does not allow writes") {
         return Trouble::Refused(StoreError::Failed(format!(
             "{text}: none of the servers of the URL is the primary"
+        )));
+    }
+    if text.contains("server does not support TLS") {
+        return Trouble::Refused(StoreError::Failed(format!(
+            "{text}: turn it on there (ssl = on in postgresql.conf, with a certificate), or decide \
+             by sslmode=prefer in the URL that nothing is encrypted"
         )));
     }
     if text.contains("certificate") || text.contains("TLS") {

@@ -8,10 +8,11 @@ use tokio_postgres::Row;
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 use turnwheel_engine::store::aside::{whole_again, ValueId};
 use turnwheel_engine::store::{
-    slot_of, Count, Filter, Loaded, PlanRow, ScheduleRow, Seq, Slots, StateRow, StateScan,
+    slot_of, Count, Filter, Found, Loaded, PlanRow, ScheduleRow, Seq, Slots, StateRow, StateScan,
     StoreReader, Worlds, Written,
 };
 use turnwheel_engine::{PlanId, StoreError, Time};
+use uuid::Uuid;
 
 use crate::cell::{cell, count, count_if_any, digest, limit, moment, number, plan, string, text};
 use crate::session::{Session, Shared, Value};
@@ -20,17 +21,18 @@ use crate::{list, reminders, schema, worlds};
 /// Entries with their places.
 type Entries = Vec<(Seq, Vec<u8>)>;
 
-/// The head and the snapshot of a plan, then its entries after that: one statement, so that no
-/// removal comes in between.
-const LOAD: &str =
-    "WITH row AS (SELECT head, waits = 'unreadable' AS is_bad FROM tw.plans WHERE id = $1),
-    kept AS (SELECT seq, bytes FROM tw.snapshots WHERE plan = $1 AND EXISTS (SELECT FROM row)),
-    ends AS (SELECT coalesce($2, (SELECT head FROM row)) AS last,
-        coalesce((SELECT seq FROM kept), 0) AS first)
-    SELECT 0 AS part, last, first, (SELECT bytes FROM kept), (SELECT is_bad FROM row) FROM ends
-    UNION ALL SELECT 1, seq, prev, records, NULL FROM tw.journal, ends
-        WHERE plan = $1 AND seq > first AND seq <= last
-    ORDER BY part";
+/// The heads and the snapshots of plans, each with its entries after that: one statement, so that
+/// no removal comes in between. The lateral query keeps to the index over plans.
+const LOAD: &str = "WITH asked AS MATERIALIZED (
+        SELECT u.ord, u.plan, coalesce(u.head, p.head) AS last, coalesce(k.seq, 0) AS first,
+            k.bytes, p.waits = 'unreadable' AS is_bad
+        FROM unnest($1, $2) WITH ORDINALITY AS u (plan, head, ord)
+            LEFT JOIN tw.plans p ON p.id = u.plan LEFT JOIN tw.snapshots k ON k.plan = p.id)
+    SELECT 0 AS part, last, first, bytes, is_bad, ord FROM asked
+    UNION ALL SELECT 1, j.seq, j.prev, j.records, NULL, a.ord FROM asked a CROSS JOIN LATERAL (
+        SELECT seq, prev, records FROM tw.journal
+        WHERE plan = a.plan AND seq > a.first AND seq <= a.last OFFSET 0) j
+    ORDER BY ord, part";
 
 pub(crate) struct Reader {
     session: Session,
@@ -78,6 +80,21 @@ impl Reader {
         Ok(all)
     }
 
+    /// A plan as its rows say: its head with its snapshot first, then its entries.
+    fn loaded(&mut self, plan: PlanId, rows: &[Row]) -> Found {
+        let Some((row, rows)) = rows.split_first() else { return Ok(None) };
+        let Some(head) = count_if_any(row, 1)? else { return Ok(None) };
+        let from = count(row, 2)?;
+        let snapshot: Option<Vec<u8>> = cell(row, 3)?;
+        let is_quarantined = cell::<Option<bool>>(row, 4)?.unwrap_or(false);
+        let mut entries = chain(plan, rows, head, from)?;
+        let has_snapshot = snapshot.is_some();
+        entries.splice(0..0, snapshot.map(|bytes| (from, bytes)));
+        let mut entries = self.whole(plan, entries)?;
+        let snapshot = has_snapshot.then(|| entries.remove(0).1);
+        Ok(Some(Loaded { snapshot, entries, head, is_quarantined }))
+    }
+
     fn plans(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<PlanId>, StoreError> {
         self.session.read(sql, values)?.iter().map(|row| plan(row, 0)).collect()
     }
@@ -103,19 +120,21 @@ fn chain(plan: PlanId, rows: &[Row], head: Seq, from: Seq) -> Result<Entries, St
 
 impl StoreReader for Reader {
     fn load(&mut self, plan: PlanId, head: Option<Seq>) -> Result<Option<Loaded>, StoreError> {
-        let values: [Value<'_>; 2] = [(&plan.uuid(), Type::UUID), (&head.map(number), Type::INT8)];
+        self.load_many(&[(plan, head)])?.remove(0)
+    }
+
+    fn load_many(&mut self, plans: &[(PlanId, Option<Seq>)]) -> Result<Vec<Found>, StoreError> {
+        let ids: Vec<Uuid> = plans.iter().map(|(plan, _)| plan.uuid()).collect();
+        let heads: Vec<Option<i64>> = plans.iter().map(|(_, head)| head.map(number)).collect();
+        let values: [Value<'_>; 2] = [(&ids, Type::UUID_ARRAY), (&heads, Type::INT8_ARRAY)];
         let rows = self.session.read(LOAD, &values)?;
-        let Some((row, rows)) = rows.split_first() else { return Ok(None) };
-        let Some(head) = count_if_any(row, 1)? else { return Ok(None) };
-        let from = count(row, 2)?;
-        let snapshot: Option<Vec<u8>> = cell(row, 3)?;
-        let is_quarantined = cell::<Option<bool>>(row, 4)?.unwrap_or(false);
-        let mut entries = chain(plan, rows, head, from)?;
-        let has_snapshot = snapshot.is_some();
-        entries.splice(0..0, snapshot.map(|bytes| (from, bytes)));
-        let mut entries = self.whole(plan, entries)?;
-        let snapshot = has_snapshot.then(|| entries.remove(0).1);
-        Ok(Some(Loaded { snapshot, entries, head, is_quarantined }))
+        let of_plans = rows.chunk_by(|one, next| one.get::<_, i64>(5) == next.get::<_, i64>(5));
+        let found: Vec<Found> =
+            plans.iter().zip(of_plans).map(|((plan, _), rows)| self.loaded(*plan, rows)).collect();
+        if found.len() == plans.len() {
+            return Ok(found);
+        }
+        Err(StoreError::Corrupt("the answer has not all plans".to_owned()))
     }
 
     fn history_after(

@@ -17,7 +17,11 @@ const LOCK: &str = "SELECT pg_advisory_xact_lock(1953853038, hashtext($1))";
 const MIGRATIONS: [&[&str]; VERSION as usize] =
     [&[include_str!("sql/tables_1.sql"), include_str!("sql/functions_1.sql")]];
 
-/// The format that is there; 0 if there are no tables. A newer one than ours is refused.
+/// The beginning of the name of the row that says which cluster has the schema.
+const CLUSTER: &str = "cluster ";
+
+/// The format that is there; 0 if there are no tables. A newer one than ours is refused, and a
+/// schema of another cluster.
 pub(crate) fn found(session: &mut Session) -> Result<u32, Trouble> {
     let schema = session.shared.settings.schema.clone();
     // A query of the catalog: to_regclass answers from a cache, which a wait for the lock does not
@@ -29,9 +33,13 @@ pub(crate) fn found(session: &mut Session) -> Result<u32, Trouble> {
     if !rows.first().is_some_and(|row| row.get(0)) {
         return Ok(0);
     }
-    let sql = session.shared.sql("SELECT value FROM tw.meta WHERE name = 'version'");
-    let rows = session.ask(&sql, &[])?;
-    let version = rows.first().and_then(|row| row.try_get::<_, i64>(0).ok());
+    let sql = "SELECT value, name FROM tw.meta WHERE name = 'version' OR name LIKE 'cluster %'
+        ORDER BY name = 'version' DESC, name";
+    let rows = session.ask(&session.shared.sql(sql), &[])?;
+    let mut names = rows.iter().filter_map(|row| row.try_get::<_, String>(1).ok());
+    let has_version = names.next().is_some_and(|name| name == "version");
+    let version = rows.first().filter(|_| has_version);
+    let version = version.and_then(|row| row.try_get::<_, i64>(0).ok());
     let Some(version) = version.and_then(|version| u32::try_from(version).ok()) else {
         return Err(Trouble::Refused(StoreError::Failed(format!(
             "the schema {schema} belongs to another program: name another one by schema=NAME in \
@@ -42,7 +50,41 @@ pub(crate) fn found(session: &mut Session) -> Result<u32, Trouble> {
         let store = session.name().to_owned();
         return Err(Trouble::Refused(StoreError::TooNew { store, found: version, known: VERSION }));
     }
-    Ok(version)
+    let cluster = names.find_map(|name| name.strip_prefix(CLUSTER).map(str::to_owned));
+    let wanted = session.shared.settings.cluster.as_deref();
+    match cluster.as_deref().filter(|cluster| wanted != Some(cluster)) {
+        None => Ok(version),
+        Some(cluster) => Err(Trouble::Refused(StoreError::Failed(format!(
+            "the schema {schema} belongs to the cluster «{cluster}», and the URL names {}: name \
+             another schema by schema=NAME in the URL, or add cluster={cluster} if this process is \
+             of that cluster",
+            wanted.map_or("none".to_owned(), |wanted| format!("«{wanted}»")),
+        )))),
+    }
+}
+
+/// Says which cluster has the schema, if the URL names one and none has it.
+fn claim(session: &mut Session) -> Result<(), Trouble> {
+    let Some(cluster) = session.shared.settings.cluster.clone() else { return Ok(()) };
+    let schema = session.shared.settings.schema.clone();
+    session.run("BEGIN")?;
+    let claimed = session.ask(LOCK, &[(&schema, Type::TEXT)]).and_then(|_| found(session));
+    let claimed = claimed.and_then(|_| {
+        let row = format!("{CLUSTER}{cluster}");
+        let sql = session.shared.sql("INSERT INTO tw.meta VALUES ($1, 0) ON CONFLICT DO NOTHING");
+        session.ask(&sql, &[(&row, Type::TEXT)])
+    });
+    end(session, claimed.map(drop))
+}
+
+/// Commits what was done, or takes it back.
+fn end(session: &mut Session, done: Result<(), Trouble>) -> Result<(), Trouble> {
+    if done.is_err() {
+        // A lost connection has rolled it back by itself.
+        let _rolled_back = session.run("ROLLBACK");
+        return done;
+    }
+    session.run("COMMIT")
 }
 
 /// Refuses a schema that has not this format.
@@ -66,19 +108,12 @@ pub(crate) fn check(session: &mut Session) -> Result<(), Trouble> {
 /// One transaction under a lock: of two processes that start together, the second one finds tables.
 pub(crate) fn migrate(session: &mut Session) -> Result<u32, Trouble> {
     let before = found(session)?;
-    if before == VERSION {
-        return Ok(before);
+    if before != VERSION {
+        session.run("BEGIN")?;
+        let migrated = within(session);
+        end(session, migrated)?;
     }
-    session.run("BEGIN")?;
-    let migrated = within(session);
-    match migrated {
-        Ok(()) => session.run("COMMIT")?,
-        Err(trouble) => {
-            // A lost connection has rolled it back by itself.
-            let _rolled_back = session.run("ROLLBACK");
-            return Err(trouble);
-        }
-    }
+    claim(session)?;
     Ok(before)
 }
 

@@ -13,6 +13,9 @@ const SCHEMA: &str = "turnwheel";
 /// PostgreSQL cuts longer names.
 const SCHEMA_BYTES_MAX: usize = 63;
 
+/// Bytes of the name of a cluster.
+const CLUSTER_BYTES_MAX: usize = 63;
+
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection that is cut is noticed after at most about 25 s, by both sides.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
@@ -40,6 +43,8 @@ pub(crate) enum Check {
 pub(crate) struct Settings {
     pub(crate) config: Config,
     pub(crate) schema: String,
+    /// The cluster that the schema must be of, if the URL names one.
+    pub(crate) cluster: Option<String>,
     /// Whether a pooler in transaction mode is in between.
     pub(crate) is_pooled: bool,
     pub(crate) check: Check,
@@ -60,13 +65,16 @@ impl Settings {
             return Err(refused("does not begin with postgres://".to_owned()));
         }
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
-        let mut schema = SCHEMA.to_owned();
+        let (mut schema, mut cluster) = (SCHEMA.to_owned(), None);
         let (mut is_pooled, mut mode, mut root) = (false, SslMode::Prefer, None);
         let mut rest = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match (name, value) {
                 ("schema", name) => schema = checked_schema(name).map_err(refused)?,
+                ("cluster", name) => {
+                    cluster = Some(checked_cluster(decoded(name)).map_err(refused)?);
+                }
                 ("pooler", "transaction") => is_pooled = true,
                 ("pooler", "none") => is_pooled = false,
                 ("sslmode", "disable") => mode = SslMode::Disable,
@@ -91,7 +99,7 @@ impl Settings {
             _ => Check::Nothing,
         };
         let name = name(&config, &schema);
-        Ok(Self { config, schema, is_pooled, check, name })
+        Ok(Self { config, schema, cluster, is_pooled, check, name })
     }
 }
 
@@ -151,6 +159,18 @@ fn checked_schema(name: &str) -> Result<String, String> {
     Err(format!(
         "has the schema «{name}», and a schema here is at most {SCHEMA_BYTES_MAX} lower-case \
          letters, digits and underscores, without pg_ at its beginning"
+    ))
+}
+
+/// The name of a cluster, which is a row of the schema.
+fn checked_cluster(name: String) -> Result<String, String> {
+    let is_fine = |part: char| part.is_ascii_alphanumeric() || "._-".contains(part);
+    if !name.is_empty() && name.len() <= CLUSTER_BYTES_MAX && name.chars().all(is_fine) {
+        return Ok(name);
+    }
+    Err(format!(
+        "has the cluster «{name}», and a cluster here is 1 to {CLUSTER_BYTES_MAX} letters, digits, \
+         dots, hyphens and underscores"
     ))
 }
 
@@ -219,6 +239,16 @@ mod tests {
         }
         assert_eq!(parsed("postgres://db/plans?schema=_a9").schema, "_a9");
         assert_eq!(parsed("postgres://db/plans").schema, "turnwheel");
+    }
+
+    #[test]
+    fn names_of_clusters_are_plain() {
+        let of = |name: &str| Settings::parse(&format!("postgres://db/plans?cluster={name}"));
+        assert_eq!(of("prod-1.eu").expect("it is plain").cluster.as_deref(), Some("prod-1.eu"));
+        assert_eq!(parsed("postgres://db/plans").cluster, None);
+        for name in ["", "a%20b", "a%27b", "ä", &"a".repeat(64)] {
+            assert!(of(name).is_err(), "{name}");
+        }
     }
 
     #[test]

@@ -232,6 +232,14 @@ impl StoreWriter for Writer {
         self.write_batch(batch)
     }
 
+    fn settled(&mut self) -> Result<(), StoreError> {
+        // The row is locked by each commit of this writer, and none is under way.
+        let sql = "UPDATE tw.writers r SET projected = p.last_value FROM tw.place p
+            WHERE r.number = $1 AND r.session = $2 AND p.is_called AND r.projected < p.last_value";
+        let sql = self.session.shared.sql(sql);
+        self.write(&sql, &[]).map(drop)
+    }
+
     fn written_after(&mut self, place: Seq) -> Result<Vec<(Seq, PlanId, Seq)>, StoreError> {
         // A new connection has waited for the end of what was under way.
         self.connected().map_err(|trouble| self.told(trouble))?;

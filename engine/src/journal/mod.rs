@@ -12,6 +12,7 @@ mod inbox;
 mod locks;
 mod meter;
 mod node;
+mod settle;
 mod states;
 mod unsure;
 mod waits;
@@ -46,8 +47,8 @@ use crate::error::{not_taken, BuildError, StoreError};
 use crate::id::PlanId;
 use crate::limits::APPENDS_MAX;
 use crate::store::{
-    Append, Change, Members, PlanRow, Removal, ScheduleWrite, Seq, Store, StoreReader, Swap,
-    Verdict,
+    slot_of, Append, Change, Members, PlanRow, Removal, ScheduleWrite, Seq, Slots, Store,
+    StoreReader, Swap, Verdict,
 };
 use crate::watch::{Buffer, Listeners};
 
@@ -115,6 +116,12 @@ impl fmt::Debug for Journal {
     }
 }
 
+/// A task of the journal, with room for so many entries as may wait.
+fn bounded<S: Send + 'static>(group: &Group, name: &str, state: S) -> Result<Task<S>, BuildError> {
+    let task = group.task(state).name(name).mailbox(Mailbox::bounded(APPENDS_MAX)).spawn();
+    task.map_err(|error| BuildError::Threads(error.to_string()))
+}
+
 impl Journal {
     /// Takes a store for writing, for itself unless there is a lease, and starts its writer and
     /// reader in a group whose threads may block.
@@ -150,12 +157,7 @@ impl Journal {
             None => None,
         };
         let keeper = group.task(store.keeper()?).name("journal-keeper").spawn();
-        let reader = group
-            .task(reader)
-            .name("journal-reader")
-            .mailbox(Mailbox::bounded(APPENDS_MAX))
-            .spawn()
-            .map_err(|error| threads(&error))?;
+        let reader = bounded(group, "journal-reader", reader)?;
         let inbox = Arc::new(Inbox::default());
         let state = Writer {
             keeper: keeper.map_err(|error| threads(&error))?,
@@ -165,6 +167,7 @@ impl Journal {
             last: writer.last(),
             found: behind.into_iter().map(|(plan, _)| plan).collect(),
             refreshed: HashSet::new(),
+            left: settle::Left::default(),
             store: writer,
             inbox: Arc::clone(&inbox),
             waiting: Vec::new(),
@@ -186,12 +189,11 @@ impl Journal {
             directory: Arc::clone(&directory),
             reader: reader.clone(),
         };
-        let writer = group
-            .task(state)
-            .name("journal-writer")
-            .mailbox(Mailbox::bounded(APPENDS_MAX))
-            .spawn()
-            .map_err(|error| threads(&error))?;
+        let writer = bounded(group, "journal-writer", state)?;
+        if lease.is_some() {
+            let settles = writer.submit(|writer: &mut Writer, cx| writer.settle_later(cx));
+            settles.map_err(|error| threads(&error.kind))?;
+        }
         Ok(Self { writer, inbox, reader, heads, locks, followers, directory, members, lease })
     }
 
@@ -322,6 +324,15 @@ impl Journal {
     /// The plans whose rows are behind.
     pub(crate) fn behind(&self) -> Vec<PlanId> {
         let mut plans: Vec<PlanId> = self.heads.0.lock().keys().copied().collect();
+        plans.sort_unstable();
+        plans
+    }
+
+    /// The plans of these slots whose rows are behind, with their newest entries, by id.
+    pub(crate) fn behind_in(&self, slots: &Slots) -> Vec<(PlanId, Option<Seq>)> {
+        let heads = self.heads.0.lock();
+        let in_them = heads.iter().filter(|(plan, _)| slots.has(slot_of(**plan)));
+        let mut plans: Vec<_> = in_them.map(|(plan, head)| (*plan, Some(*head))).collect();
         plans.sort_unstable();
         plans
     }

@@ -191,6 +191,7 @@ impl Writer {
         let stays = |plan: &PlanId| !slots.has(slot_of(*plan));
         self.heads.0.lock().retain(|plan, _| stays(plan));
         self.behind.retain(|plan, _| stays(plan));
+        self.left.add(self.order.iter().filter(|(_, plan)| !stays(plan)).copied());
         self.order.retain(|(_, plan)| stays(plan));
         self.found.retain(stays);
         self.refreshed.retain(stays);

@@ -11,6 +11,7 @@ use turnwheel_runtime::{Context, Task, TaskJob};
 use super::delivery::{deliver, Delivery};
 use super::inbox::Inbox;
 use super::meter::{Meter, Tally};
+use super::settle::Left;
 use super::unsure::Unsure;
 use super::worlds::Known;
 use super::{
@@ -108,6 +109,7 @@ pub(super) struct Writer {
     /// Plans whose rows are behind without a new entry: one that is removed meanwhile stays
     /// removed.
     pub(super) refreshed: HashSet<PlanId>,
+    pub(super) left: Left,
     pub(super) is_trailing: bool,
     pub(super) locks: Arc<Locks>,
     pub(super) followers: Arc<Followers>,
@@ -363,6 +365,7 @@ impl Writer {
             Some((first, _)) => first - 1,
             None => self.last,
         };
+        let projected = self.left.limit(projected);
         let verdicts = self.store.commit(&Batch { appends, changes, rows: &rows, projected });
         self.meter.committed(verdicts.is_ok());
         if verdicts.is_err() {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::flow::{Flow, Graph};
 use super::record::{Created, Planned, Record};
 use super::reference::needs_of;
+use super::seen::Seen;
 use super::state::{PlanResult, PlanState, StepKind, StepState};
 use super::step::{ActionData, Event, Step};
 use super::{counted, Cancel, Children, Counts, Delayed, Entry, HooksDue, Plan};
@@ -55,6 +56,7 @@ impl Plan {
             delayed: None,
             hooks_due: HooksDue::default(),
             timeouts: BTreeMap::new(),
+            ordered: Seen::default(),
             children: Children::default(),
             run_number: 1,
             continues: None,
@@ -260,6 +262,10 @@ impl Plan {
             }
             Record::ChunksDropped { .. } => self.chunks = 0,
             Record::Retimed(retimed) => self.retimed(retimed),
+            Record::Ordered(id) => {
+                self.ordered.add(id);
+                self.ordered.shrink();
+            }
             Record::Labelled { at, set, removed, by } => {
                 self.labels.extend(set.iter().cloned());
                 removed.iter().for_each(|name| drop(self.labels.remove(name)));

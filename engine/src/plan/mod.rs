@@ -71,6 +71,7 @@ pub use step::{ActionData, Event, PlanTimer, Step};
 pub use trace::Trace;
 pub use waits::Waiting;
 
+use self::seen::Seen;
 use crate::action::PlanLock;
 use crate::error::ActionError;
 use crate::id::{ActionId, PlanId, StepId};
@@ -148,6 +149,9 @@ pub struct Plan {
     /// resumed.
     #[serde(skip)]
     pub(crate) timeouts: BTreeMap<StepId, u32>,
+    /// The ids of orders that came from other nodes.
+    #[serde(skip)]
+    pub(crate) ordered: Seen,
     #[serde(skip)]
     graph: Graph,
     #[serde(skip)]

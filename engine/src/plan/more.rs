@@ -9,7 +9,7 @@ impl Plan {
     /// Data that older snapshots do not have, in the order in which versions have added it.
     pub(crate) fn more(&self) -> impl Serialize + '_ {
         let asked = (&self.children.asked, &self.timer_names, &self.promises);
-        (asked, &self.outbox, self.last_sent, &self.timeouts)
+        (asked, &self.outbox, self.last_sent, &self.timeouts, &self.ordered)
     }
 
     /// Takes it from the bytes behind the plan; what is not there is empty.
@@ -23,6 +23,7 @@ impl Plan {
         self.outbox = next(&mut bytes).unwrap_or_default();
         self.last_sent = next(&mut bytes).unwrap_or_default();
         self.timeouts = next(&mut bytes).unwrap_or_default();
+        self.ordered = next(&mut bytes).unwrap_or_default();
     }
 }
 
@@ -132,11 +133,13 @@ mod tests {
     fn what_is_behind_a_plan_comes_back() {
         let mut plan = whole();
         plan.timeouts.insert(STEP, 2);
+        plan.ordered.add("order");
         let bytes = encode_plan(&plan);
         let back = decode_plan(PLAN, &bytes).expect("it is whole");
         assert_eq!(encode_plan(&back), bytes);
         assert_eq!(back.timer_of(STEP, "late"), Some(1));
         assert_eq!(back.timeouts, plan.timeouts);
+        assert!(back.ordered.contains("order"));
         assert_eq!(back.waits_for_promise("approval", "42"), Some(STEP));
         assert!(back.is_sending("7/1/first") && back.last_sent == 1);
         let asked = back.children.asked(STEP).expect("it has asked").facts();

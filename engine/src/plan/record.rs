@@ -369,8 +369,7 @@ pub enum Record {
         /// Its number, when it is due, and its event; `None` if there is none any more.
         set: Option<(u32, Time, Payload)>,
     },
-    /// A step waits for a promise by name and key, or that is completed: the value waits as an
-    /// event.
+    /// A step waits for a promise by name and key, or its value waits as an event.
     Promised(Box<Promised>),
     /// A step sends an event to another plan: it is on its way when this is durable.
     Sent(Box<SentEvent>),
@@ -387,6 +386,8 @@ pub enum Record {
     },
     /// The clock was set, and times that were counted from it move.
     Retimed(Box<Retimed>),
+    /// An order of another node was carried out: a second one with this id is dropped.
+    Ordered(String),
 }
 
 /// The begin of a plan.

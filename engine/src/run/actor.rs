@@ -25,7 +25,6 @@ use super::{row, OrderKind, PlanKey};
 use crate::action::CancelFlag;
 use crate::error::{PlanError, StoreError};
 use crate::id::{PlanId, StepId};
-use crate::journal::{decode, decode_plan};
 use crate::limits::PLAN_IDLE;
 use crate::plan::{Plan, PlanState, Record};
 use crate::store::{slot_of, PlanRow, Seq, Verdict};
@@ -190,32 +189,6 @@ impl PlanActor {
         }
     }
 
-    /// Reads a plan with its newest entry and what came after its snapshot, if there is one; and
-    /// whether its row says that it cannot be read.
-    pub(crate) async fn read(
-        world: &Shared,
-        id: PlanId,
-    ) -> Result<Option<(Plan, (Seq, Growth, bool))>, StoreError> {
-        let journal = world.journal();
-        let head = journal.head(id);
-        let loaded = journal.read(move |reader| reader.load(id, head)).await;
-        let loaded = loaded.map_err(|failure| StoreError::unanswered(&failure))??;
-        let Some(loaded) = loaded else { return Ok(None) };
-        let mut plan = match &loaded.snapshot {
-            Some(bytes) => Some(decode_plan(id, bytes)?),
-            None => None,
-        };
-        let corrupt = |error: &dyn fmt::Display| StoreError::Corrupt(error.to_string());
-        for (place, entry) in &loaded.entries {
-            let after = Plan::after_entry(plan, id, *place, decode(id, entry)?);
-            plan = Some(after.map_err(|error| corrupt(&error))?);
-        }
-        // Events left behind in stored entries were reported when these were written.
-        plan.iter_mut().for_each(|plan| drop(plan.take_left_behind()));
-        let of = (loaded.head, Growth::of(&loaded), loaded.is_quarantined);
-        Ok(plan.map(|plan| (plan, of)))
-    }
-
     /// Reads the plan, if there is one.
     async fn load(&mut self) -> Result<(), StoreError> {
         let (id, world) = (self.id, Arc::clone(&self.world));
@@ -281,6 +254,7 @@ impl Handler<Order> for PlanActor {
             return self.hear_later(order);
         }
         let Order { kind, by, reply } = order;
+        let (id, kind) = kind.parts();
         if self.ends_damaged(&kind) {
             return self.end_damaged(by, reply, cx);
         }
@@ -292,7 +266,7 @@ impl Handler<Order> for PlanActor {
             return self.settle(cx);
         }
         let cancels = matches!(kind, OrderKind::Cancel { .. } | OrderKind::Halt);
-        self.order(reply, cx, |decisions| decisions.order(kind, &by));
+        self.order(reply, cx, |decisions| decisions.order_once(id, kind, &by));
         if cancels {
             self.running.values().for_each(|(_, cancelled)| cancelled.set());
         }

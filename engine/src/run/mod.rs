@@ -30,6 +30,7 @@
 //! | `pool` | calls code that may block, when there is a thread for it |
 //! | `queue` | places and their holders; `fair` has the next waiter |
 //! | `locks` | takes the locks of plans and gives them back |
+//! | `stored` | plans as they are stored, and their rows |
 //! | `wakes` | timers of plans that are not in memory |
 //!
 //! Effects of a decision follow only after its records are durable: the call of a step's code, the
@@ -75,6 +76,7 @@ mod rescue;
 mod retimed;
 mod row;
 mod sends;
+mod stored;
 mod timers;
 mod traced;
 mod unencodable;
@@ -92,6 +94,7 @@ pub(crate) use orders::OrderKind;
 pub(crate) use pool::on_pool;
 pub(crate) use queue::Queues;
 pub use row::row;
+pub(crate) use stored::stored_row;
 pub(crate) use wakes::Wakes;
 
 /// Pause before a message to another plan is sent again.

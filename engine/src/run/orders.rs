@@ -44,12 +44,40 @@ pub(crate) enum OrderKind {
     Complete { name: String, key: String, value: Payload },
     /// Take no new step until it is resumed.
     Pause,
+    /// An order of another node, which may ask again: it is carried out once.
+    Once { id: String, order: Box<OrderKind> },
+}
+
+impl OrderKind {
+    /// The order itself, with its id if it may come again.
+    pub(crate) fn parts(self) -> (Option<String>, Self) {
+        match self {
+            Self::Once { id, order } => (Some(id), *order),
+            order => (None, order),
+        }
+    }
 }
 
 impl Decisions<'_> {
+    /// Does it, or says why not; nothing if it was done under this id.
+    pub(crate) fn order_once(
+        &mut self,
+        id: Option<String>,
+        kind: OrderKind,
+        by: &str,
+    ) -> Result<(), Refusal> {
+        if id.as_ref().is_some_and(|id| self.plan.ordered.contains(id)) {
+            return Ok(());
+        }
+        self.order(kind, by)?;
+        id.into_iter().for_each(|id| self.record(Record::Ordered(id)));
+        Ok(())
+    }
+
     /// Does it, or says why not.
-    pub(crate) fn order(&mut self, kind: OrderKind, by: &str) -> Result<(), Refusal> {
+    fn order(&mut self, kind: OrderKind, by: &str) -> Result<(), Refusal> {
         let done = match kind {
+            OrderKind::Once { id, order } => return self.order_once(Some(id), *order, by),
             OrderKind::EditInput(action, input) => return self.edit_input(action, input, by),
             OrderKind::Pause => self.pause(by),
             OrderKind::Resume => self.resume(by),

@@ -63,9 +63,13 @@ pub(super) fn row_with(plan: &Plan, names: &mut Option<Names>) -> PlanRow {
     }
 }
 
-/// Whether a start has to look after it at once. A halted plan has steps that run no more.
+/// Whether a start has to look after it at once. A halted plan has steps that run no more; one between
+/// two of its runs has no step that waits.
 fn goes_on(plan: &Plan) -> bool {
-    plan.is_busy() || plan.state == PlanState::Planned || plan.waits_for_plans()
+    plan.is_busy()
+        || plan.state == PlanState::Planned
+        || (plan.state == PlanState::Running && plan.is_settled())
+        || plan.waits_for_plans()
 }
 
 /// Its labels, and those by which its promises are found.

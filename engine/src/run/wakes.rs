@@ -178,9 +178,12 @@ impl Calendar {
         self.arm(cx);
     }
 
-    /// Takes times that were read.
+    /// Takes times that were read. A row may be older than what was set: the earlier time counts.
     fn take(&mut self, page: Vec<(Time, PlanId)>, cx: &mut Context<'_, Self>) {
         for (at, plan) in page {
+            if self.times.get(&plan).is_some_and(|known| *known <= at) {
+                continue;
+            }
             if let Some(before) = self.times.insert(plan, at) {
                 self.days.remove(&(before, plan));
             }

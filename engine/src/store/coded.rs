@@ -16,9 +16,9 @@ use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
 use super::aside::{parts as parts_aside, Parts};
 use super::{
-    Append, Batch, Change, Count, Filter, Loaded, Members, PlanRow, Removal, RowWrite, ScheduleRow,
-    ScheduleWrite, Seq, Slots, StateRow, StateScan, Store, StoreKeeper, StoreReader, StoreWriter,
-    Swap, Upkeep, Verdict, Worlds, WorldsWrite, Written, LETTERS, LETTER_SLOT,
+    Append, Batch, Change, Count, Filter, Found, Loaded, Members, PlanRow, Removal, RowWrite,
+    ScheduleRow, ScheduleWrite, Seq, Slots, StateRow, StateScan, Store, StoreKeeper, StoreReader,
+    StoreWriter, Swap, Upkeep, Verdict, Worlds, WorldsWrite, Written, LETTERS, LETTER_SLOT,
 };
 use crate::error::StoreError;
 use crate::id::PlanId;
@@ -238,6 +238,10 @@ impl StoreWriter for Writer {
         self.inner.free(locks)
     }
 
+    fn settled(&mut self) -> Result<(), StoreError> {
+        self.inner.settled()
+    }
+
     fn takes_plans(&mut self) -> Result<(), StoreError> {
         self.inner.takes_plans()
     }
@@ -324,14 +328,24 @@ impl Reader {
     }
 }
 
+fn decoded_plan(codec: &dyn Codec, loaded: Loaded) -> Result<Loaded, StoreError> {
+    let decode = |bytes| decoded(codec, bytes);
+    let snapshot = loaded.snapshot.map(decode).transpose()?;
+    let entries = loaded.entries.into_iter().map(|(seq, bytes)| Ok((seq, decode(bytes)?)));
+    let entries = entries.collect::<Result<_, StoreError>>()?;
+    Ok(Loaded { snapshot, entries, ..loaded })
+}
+
 impl StoreReader for Reader {
     fn load(&mut self, plan: PlanId, head: Option<Seq>) -> Result<Option<Loaded>, StoreError> {
-        let Some(loaded) = self.inner.load(plan, head)? else { return Ok(None) };
-        let decode = |bytes| decoded(&*self.codec, bytes);
-        let snapshot = loaded.snapshot.map(decode).transpose()?;
-        let entries = loaded.entries.into_iter().map(|(seq, bytes)| Ok((seq, decode(bytes)?)));
-        let entries = entries.collect::<Result<_, StoreError>>()?;
-        Ok(Some(Loaded { snapshot, entries, ..loaded }))
+        let loaded = self.inner.load(plan, head)?;
+        loaded.map(|loaded| decoded_plan(&*self.codec, loaded)).transpose()
+    }
+
+    fn load_many(&mut self, plans: &[(PlanId, Option<Seq>)]) -> Result<Vec<Found>, StoreError> {
+        let decode =
+            |found: Found| found?.map(|loaded| decoded_plan(&*self.codec, loaded)).transpose();
+        Ok(self.inner.load_many(plans)?.into_iter().map(decode).collect())
     }
 
     fn history_after(

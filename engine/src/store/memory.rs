@@ -170,6 +170,13 @@ impl StoreWriter for Writer {
         Ok(verdicts)
     }
 
+    fn settled(&mut self) -> Result<(), StoreError> {
+        let mut data = self.data()?;
+        let (epoch, last) = (self.epoch, data.last);
+        data.projected.insert(epoch, last);
+        Ok(())
+    }
+
     fn written_after(&mut self, place: Seq) -> Result<Vec<(Seq, PlanId, Seq)>, StoreError> {
         let data = self.data.lock();
         let written = data.journal.range(place.saturating_add(1)..);
@@ -196,7 +203,7 @@ impl StoreWriter for Writer {
                 return Err(StoreError::Fenced { epoch: write.epoch, newest: owner.epoch });
             }
         }
-        Ok(writes.iter().map(|write| data.swap(write)).collect())
+        Ok(writes.iter().map(|write| memory_list::swap(&mut data.schedules, write)).collect())
     }
 
     fn write_worlds(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {
@@ -214,23 +221,6 @@ impl StoreWriter for Writer {
 }
 
 impl Data {
-    fn swap(&mut self, write: &ScheduleWrite) -> Swap {
-        let version = self.schedules.get(&write.name).map_or(0, |row| row.version);
-        if version != write.from {
-            return Swap::Changed { version };
-        }
-        match write.data.clone() {
-            Some(data) => {
-                let row = ScheduleRow { name: write.name.clone(), version: version + 1, data };
-                self.schedules.insert(write.name.clone(), row);
-            }
-            None => {
-                self.schedules.remove(&write.name);
-            }
-        }
-        Swap::Done
-    }
-
     /// All entries up to here are in the rows, whichever writer has made them.
     fn mark(&self) -> Seq {
         self.projected.values().min().copied().unwrap_or_default()

@@ -1,7 +1,9 @@
-//! Lists of plans in memory.
+//! Lists of plans in memory, and schedules.
+
+use std::collections::BTreeMap;
 
 use super::memory::Data;
-use super::{Filter, Order, PlanRow};
+use super::{Filter, Order, PlanRow, ScheduleRow, ScheduleWrite, Swap};
 
 /// The rows that fit a filter, without their snapshots.
 pub(super) fn list(data: &Data, filter: &Filter) -> Vec<PlanRow> {
@@ -18,4 +20,22 @@ pub(super) fn list(data: &Data, filter: &Filter) -> Vec<PlanRow> {
     };
     let rows = rows.filter(fits).take(filter.limit).cloned();
     rows.map(|row| PlanRow { snapshot: None, ..row }).collect()
+}
+
+/// Changes a schedule if it has the version that was read.
+pub(super) fn swap(schedules: &mut BTreeMap<String, ScheduleRow>, write: &ScheduleWrite) -> Swap {
+    let version = schedules.get(&write.name).map_or(0, |row| row.version);
+    if version != write.from {
+        return Swap::Changed { version };
+    }
+    match write.data.clone() {
+        Some(data) => {
+            let row = ScheduleRow { name: write.name.clone(), version: version + 1, data };
+            schedules.insert(write.name.clone(), row);
+        }
+        None => {
+            schedules.remove(&write.name);
+        }
+    }
+    Swap::Done
 }

@@ -34,7 +34,7 @@ pub use copy::{copy, Content, CopyError};
 pub use filter::{Filter, Order};
 pub use members::{Beat, Hint, Mail, Members};
 pub use memory::MemoryStore;
-pub use reading::{Count, Loaded, PlanRow, StateRow, StateScan, StoreReader, Written};
+pub use reading::{Count, Found, Loaded, PlanRow, StateRow, StateScan, StoreReader, Written};
 pub(crate) use view::read_plan;
 pub use view::StoreView;
 pub use work::{Work, WorkCode, Worked};

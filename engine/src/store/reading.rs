@@ -21,6 +21,17 @@ pub trait StoreReader: Send {
     /// The store failed, or an entry is missing.
     fn load(&mut self, plan: PlanId, head: Option<Seq>) -> Result<Option<Loaded>, StoreError>;
 
+    /// Several plans, in their order, as [`load`](Self::load) reads each.
+    ///
+    /// Cost: one trip to a store on another machine.
+    ///
+    /// # Errors
+    ///
+    /// The store failed. Inside of the list: one of the plans is damaged.
+    fn load_many(&mut self, plans: &[(PlanId, Option<Seq>)]) -> Result<Vec<Found>, StoreError> {
+        Ok(plans.iter().map(|(plan, head)| self.load(*plan, *head)).collect())
+    }
+
     /// All entries of a plan up to one with their places, oldest first, whether there is a snapshot or
     /// not.
     ///
@@ -326,6 +337,9 @@ pub struct StateRow {
     /// The state.
     pub record: Record,
 }
+
+/// A plan of several that are read together; nothing if it is not there.
+pub type Found = Result<Option<Loaded>, StoreError>;
 
 /// A plan as it is stored.
 #[derive(Clone, Debug)]

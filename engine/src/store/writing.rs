@@ -62,6 +62,15 @@ pub trait StoreWriter: Send {
     /// since.
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError>;
 
+    /// All entries of this writer are in their rows: who gets slots need not read those so far.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, and nothing has changed.
+    fn settled(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// The entries after a place, each with its plan and the previous entry of that plan: to find
     /// out whether a commit was made whose answer was lost. A store that never loses an answer
     /// returns none.

@@ -135,6 +135,7 @@ fn source(plan: &Plan, record: &Record) -> Option<(Time, Option<String>, String)
         | Record::SubPlansAhead { .. }
         | Record::SubPlansNamed { .. }
         | Record::SubPlansNext { .. }
+        | Record::Ordered(_)
         | Record::Beat { .. } => return None,
         Record::Planned(planned) => {
             let why = planned.error.as_ref().map_or("planned", |error| error.message.as_str());

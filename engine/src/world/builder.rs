@@ -309,7 +309,7 @@ impl WorldBuilder {
             callers: Callers::default(),
             asking: Mutex::default(),
             letters: Arc::clone(&hub.letters),
-            ids: Arc::new(Ids::new(self.seed)),
+            ids: Arc::new(Ids::new(self.seed, epoch)),
             store: hub.store.clone(),
             kind,
             busy: Arc::default(),

@@ -10,7 +10,8 @@ use crate::id::PlanId;
 use crate::store::SLOTS;
 use crate::time::Time;
 
-/// Makes ids. With a seed, the same ones in each run.
+/// Makes ids. With a seed, the same ones in each run: those of a world after a crash are others than
+/// those before it, whose plans it may have left in the store.
 #[derive(Debug)]
 pub(crate) struct Ids {
     state: Mutex<State>,
@@ -27,8 +28,10 @@ struct State {
 }
 
 impl Ids {
-    pub(crate) fn new(seed: Option<u64>) -> Self {
-        let random = seed.unwrap_or_else(|| RandomState::new().hash_one("ids"));
+    /// `epoch` is the number of the world.
+    pub(crate) fn new(seed: Option<u64>, epoch: u64) -> Self {
+        let seeded = |seed: u64| seed.wrapping_add(epoch.wrapping_sub(1).rotate_right(8));
+        let random = seed.map_or_else(|| RandomState::new().hash_one("ids"), seeded);
         Self {
             state: Mutex::new(State { random, ms: 0, last: None, homes: Vec::new(), next_home: 0 }),
         }

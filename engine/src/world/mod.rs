@@ -1,5 +1,6 @@
 //! A world: the actions, the threads and the store that plans run with.
 
+mod adopt;
 mod asking;
 mod builder;
 mod bulk;

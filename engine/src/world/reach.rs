@@ -3,20 +3,19 @@
 use std::sync::Arc;
 
 use turnwheel_runtime::completion::completion;
-use turnwheel_runtime::{Completer, Failure};
+use turnwheel_runtime::Completer;
 
 use super::hub::{within, Hub, Patience};
 use super::peers::FOR_THE_END;
-use super::{Opening, Shared, Triggering, World};
+use super::{Shared, Triggering, World};
 use crate::action::Action;
 use crate::connect::{Answer, AnswerKind, ConnectError, Request, RequestKind, Word};
-use crate::error::{PlanError, StoreError, TriggerError};
+use crate::error::{PlanError, TriggerError};
 use crate::id::PlanId;
 use crate::limits::REQUEST_LIMIT;
 use crate::plan::{Created, Plan, Record};
-use crate::run::{self, Begun, PlanActor};
-use crate::store::{slot_of, Slots, StoreReader, WorldKind, SCHEDULES_SLOT};
-use crate::time::Time;
+use crate::run::{Begun, OrderKind, PlanActor};
+use crate::store::{WorldKind, SCHEDULES_SLOT};
 
 /// A request that must not be done twice.
 pub(super) const ONCE: Patience =
@@ -110,14 +109,21 @@ impl Shared {
         reply: Completer<Result<(), PlanError>>,
     ) {
         let (hub, from) = (Arc::clone(self.hub()), self.epoch());
-        if let RequestKind::Event { id: id @ None, .. } = &mut request {
-            // Its node may die before it answers: the next owner must know whether it was taken.
-            *id = hub.node.as_ref().map(|_| self.ids().next(self.now()).to_string());
+        // Its node may die before it answers: the next owner must know whether it was taken.
+        let own_id = hub.node.as_ref().map(|_| self.ids().next(self.now()).to_string());
+        match (&mut request, own_id) {
+            (RequestKind::Event { id: id @ None, .. }, own_id) => *id = own_id,
+            (RequestKind::Order { kind, .. }, Some(id)) => {
+                *kind = OrderKind::Once { id, order: Box::new(kind.clone()) };
+            }
+            _ => {}
         }
-        // An event with an id is taken once; other requests must not be repeated.
+        // An event or an order with an id is taken once; other requests must not be repeated.
         let is_repeatable = matches!(
             &request,
-            RequestKind::Event { id: Some(_), .. } | RequestKind::Heartbeat { .. }
+            RequestKind::Event { id: Some(_), .. }
+                | RequestKind::Order { kind: OrderKind::Once { .. }, .. }
+                | RequestKind::Heartbeat { .. }
         );
         let patience = if is_repeatable { REPEATED } else { ONCE };
         self.hub().spawn(async move {
@@ -252,85 +258,5 @@ impl World {
             let _late = reply.complete(outcome);
         });
         Triggering::new(self.clone(), plan, begun)
-    }
-
-    /// Goes on with the plans of slots that this world owns since a change: those that are due
-    /// first, then those that were doing something, then it knows when the others are due.
-    pub(crate) async fn adopt(&self, gained: Slots) -> Result<(), StoreError> {
-        let shared = self.shared();
-        let has_schedules = gained.has(SCHEDULES_SLOT);
-        if shared.opening() == Opening::GoOn {
-            if gained.is_empty() {
-                return Ok(());
-            }
-            let now = shared.now();
-            self.set_wakes(&gained, now).await?;
-            let behind = shared.journal().behind();
-            let behind = behind.into_iter().filter(|plan| gained.has(slot_of(*plan)));
-            behind.for_each(|plan| self.wake(plan));
-            self.each_busy(gained, |plan| self.wake(plan)).await?;
-            shared.wakes().learn(shared, gained).await?;
-        }
-        if has_schedules {
-            self.restore_schedules().await?;
-        }
-        Ok(())
-    }
-
-    /// A world has gone: plans of this one that wait for plans ask for them again, since what it
-    /// was about to tell them is lost. Those of slots that were gained with it were woken.
-    pub(crate) async fn ask_for_plans_again(&self, gained: Slots) -> Result<(), StoreError> {
-        let shared = self.shared();
-        if shared.opening() != Opening::GoOn {
-            return Ok(());
-        }
-        self.each_busy(self.own_slots().without(&gained), |plan| {
-            if let Err(problem) = shared.say(plan, Word::AskAgain) {
-                tracing::debug!(%plan, problem, "a plan is told again later");
-                shared.ask_again_later(plan);
-            }
-        })
-        .await
-    }
-
-    fn wake(&self, plan: PlanId) {
-        let shared = self.shared();
-        if !shared.owns(plan) {
-            return;
-        }
-        if let Err(problem) = shared.say(plan, Word::Wake) {
-            tracing::debug!(%plan, problem, "a plan is told again later");
-            shared.wakes().set(plan, shared.now().after(run::AGAIN));
-        }
-    }
-
-    /// Does something to each plan of these slots that was doing something, and is still of this
-    /// world.
-    async fn each_busy(&self, slots: Slots, to: impl Fn(PlanId)) -> Result<(), StoreError> {
-        let (shared, mut from) = (self.shared(), None);
-        loop {
-            let read =
-                move |reader: &mut dyn StoreReader| reader.busy_in(&slots, from, super::START_PAGE);
-            let page = shared.journal().read(read).await;
-            let page = page.map_err(|failure: Failure| StoreError::unanswered(&failure))??;
-            page.iter().copied().filter(|plan| shared.owns(*plan)).for_each(&to);
-            from = page.last().copied();
-            if page.len() < super::START_PAGE {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Knows which plans of these slots are due before a time.
-    async fn set_wakes(&self, slots: &Slots, until: Time) -> Result<(), StoreError> {
-        let (shared, slots) = (self.shared(), *slots);
-        let read = move |reader: &mut dyn StoreReader| reader.wakes_in(&slots, until, usize::MAX);
-        let due = shared.journal().read(read).await;
-        for (at, plan) in due.map_err(|failure: Failure| StoreError::unanswered(&failure))?? {
-            if shared.owns(plan) {
-                shared.wakes().set(plan, at);
-            }
-        }
-        Ok(())
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 use turnwheel_engine::store::{
-    Count, Filter, Loaded, PlanRow, ScheduleRow, Seq, Slots, StateRow, StateScan, StoreReader,
-    Worlds, Written,
+    Count, Filter, Found, Loaded, PlanRow, ScheduleRow, Seq, Slots, StateRow, StateScan,
+    StoreReader, Worlds, Written,
 };
 use turnwheel_engine::{PlanId, StoreError, Time};
 
@@ -35,7 +35,12 @@ impl Reader {
 
 impl StoreReader for Reader {
     fn load(&mut self, plan: PlanId, head: Option<Seq>) -> Result<Option<Loaded>, StoreError> {
+        self.script.lock().loads += 1;
         self.inner()?.load(plan, head)
+    }
+
+    fn load_many(&mut self, plans: &[(PlanId, Option<Seq>)]) -> Result<Vec<Found>, StoreError> {
+        self.inner()?.load_many(plans)
     }
 
     fn history_after(

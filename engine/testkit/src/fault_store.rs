@@ -50,6 +50,8 @@ pub(super) struct Script {
     loses: bool,
     from: Option<(u64, StoreError)>,
     reads: u64,
+    /// Plans that were read one by one.
+    pub(super) loads: u64,
     reads_fail: Option<StoreError>,
     reads_at: BTreeMap<u64, StoreError>,
     /// Whether writes wait, and who wakes them.
@@ -192,6 +194,11 @@ impl FaultStore {
         self.script.lock().reads
     }
 
+    /// How many plans were read one by one.
+    pub fn loads(&self) -> u64 {
+        self.script.lock().loads
+    }
+
     /// How many commits were tried.
     pub fn commits(&self) -> u64 {
         self.script.lock().commits
@@ -251,6 +258,11 @@ impl StoreWriter for Writer {
     fn free(&mut self, locks: &[(String, PlanId)]) -> Result<(), StoreError> {
         Script::inject(&self.script, Op::Write)?;
         self.watched(None, |inner| inner.free(locks), |()| &[])
+    }
+
+    fn settled(&mut self) -> Result<(), StoreError> {
+        Script::inject(&self.script, Op::Write)?;
+        self.inner.settled()
     }
 
     fn takes_plans(&mut self) -> Result<(), StoreError> {

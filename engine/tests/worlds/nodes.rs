@@ -1,10 +1,12 @@
 //! Nodes: processes that share a store and nothing else. Each has a simulation of its own, so each
 //! has its own clock, and can be frozen, killed, cut off, and revived.
 
+mod adoption;
 mod drains;
 mod keys;
 mod requests;
 
+use std::collections::BTreeMap;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -139,12 +141,33 @@ impl Cluster {
             }
         }
         self.look_for_orphans();
+        self.look_for_lost_entries();
     }
 
     fn run(&mut self, time: Duration) {
         let end = self.base.now() + time;
         while self.base.now() < end {
             self.tick();
+        }
+    }
+
+    /// The next owner of a slot finds each entry that is not in the row of its plan.
+    fn look_for_lost_entries(&mut self) {
+        let mut reader = self.base.memory.reader().expect("a reader");
+        let mut heads = BTreeMap::new();
+        for entry in reader.journal(0, usize::MAX).expect("it is read") {
+            heads.insert(entry.plan, entry.seq);
+        }
+        let rows = reader.list(&Filter { limit: usize::MAX, ..Filter::default() });
+        let rows: BTreeMap<_, _> =
+            rows.expect("it lists").iter().map(|row| (row.id, row.head)).collect();
+        let found: BTreeMap<_, _> = reader.behind().expect("it is read").into_iter().collect();
+        for (plan, head) in heads {
+            let is_in_row = rows.get(&plan).is_some_and(|row| *row >= head);
+            if !is_in_row && found.get(&plan) != Some(&head) {
+                let problem = format!("{plan}: nobody would find its entry {head}");
+                self.base.log.lock().expect("no panic here").wrong.push(problem);
+            }
         }
     }
 
@@ -256,8 +279,9 @@ impl Node {
     }
 }
 
-/// The part «w» waits for its own event.
+/// The part «w» waits for its own event, and «s» for one that nobody sends.
 fn waits(script: &Script) {
+    script.on("s", |step| Ok(step.wait_for_event("nothing")));
     script.on("w", |step| {
         if step.has_event() {
             return Ok(Next::Done);

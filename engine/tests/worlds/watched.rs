@@ -183,6 +183,10 @@ impl StoreWriter for Writer {
         Ok(verdicts)
     }
 
+    fn settled(&mut self) -> Result<(), StoreError> {
+        self.inner.settled()
+    }
+
     fn written_after(&mut self, place: Seq) -> Result<Vec<(Seq, PlanId, Seq)>, StoreError> {
         self.inner.written_after(place)
     }

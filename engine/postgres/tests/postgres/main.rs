@@ -11,6 +11,7 @@ mod copying;
 mod jobs;
 mod journeys;
 mod nodes;
+mod pooler;
 mod refusals;
 mod server;
 mod trouble;

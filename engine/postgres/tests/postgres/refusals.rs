@@ -6,18 +6,18 @@ use std::path::Path;
 use turnwheel_engine::{Store, StoreError};
 use turnwheel_postgres::Format;
 
-use crate::server::{sql, start, store_of, url};
+use crate::server::{name, sql, start, store_of, url};
 use crate::worlds::{check, world, Chain, Runs};
 
 /// Why a store is not opened.
-fn refusal(url: &str) -> String {
+pub(crate) fn refusal(url: &str) -> String {
     match store_of(url).writer() {
         Ok(_) => panic!("{url} is opened"),
         Err(error) => error.to_string(),
     }
 }
 
-fn says(text: &str, parts: &[&str]) {
+pub(crate) fn says(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "«{text}» does not say «{part}»");
     }
@@ -67,6 +67,90 @@ fn standby_is_refused() {
     fs::set_permissions(&signal, all).expect("it is ours");
     server.resume().expect("it starts");
     says(&refusal(&url), &["standby", "primary", "target_session_attrs=read-write"]);
+}
+
+#[test]
+fn server_older_than_14_is_refused() {
+    let url = url();
+    // It says that it is an older one: a function of this name is found before that of the server.
+    sql(
+        &url,
+        "CREATE SCHEMA older; CREATE FUNCTION older.current_setting(name text) RETURNS text
+            LANGUAGE sql AS $$ SELECT CASE name WHEN 'server_version_num' THEN '130016'
+                WHEN 'server_version' THEN '13.16' ELSE pg_catalog.current_setting(name) END $$",
+    );
+    let older = format!("options=-c%20search_path%3Dolder%2Cpg_catalog&schema={}", name());
+    let url = format!("{}?{older}", url.split('?').next().expect("a text has a beginning"));
+    let text = refusal(&url);
+    says(&text, &["PostgreSQL 13.16", "14 is the oldest", "upgrade"]);
+    let text = store_of(&url).reader().err().expect("it is too old").to_string();
+    says(&text, &["PostgreSQL 13.16"]);
+}
+
+#[test]
+fn server_that_takes_no_writes_is_told_and_plans_go_on_when_it_does() {
+    let server = start(&[]);
+    let url = format!("{}?schema={}", server.url("postgres"), name());
+    let runs = Runs::default();
+    let world = world(store_of(&url), &runs);
+    let is_read_only = |value: &str| {
+        sql(&url, &format!("ALTER SYSTEM SET default_transaction_read_only = {value}"));
+        sql(&url, "SELECT pg_reload_conf()");
+    };
+    is_read_only("on");
+    // Connections hear of it a moment later.
+    let mut taken = Vec::new();
+    let refused = (0..10_000).find_map(|number| match world.trigger::<Chain>(number).wait() {
+        Ok(plan) => {
+            taken.push((number, plan));
+            None
+        }
+        Err(error) => Some(error.to_string()),
+    });
+    let told = ["read-only transaction", "takes no writes", "default_transaction_read_only"];
+    says(&refused.expect("it is refused at last"), &told);
+    let other = url.replace("schema=", "schema=x");
+    says(&refusal(&other), &["read-only transaction", "name the primary"]);
+    is_read_only("off");
+    let after = (0..10_000).find_map(|_| world.trigger::<Chain>(0).wait().ok());
+    taken.push((0, after.expect("it is taken at last")));
+    for (number, plan) in &taken {
+        check(&plan.finished().wait().expect("it ends"), *number);
+    }
+    world.shutdown().expect("it ends");
+    runs.check(taken.len() * 10);
+    let mut view = store_of(&url).view().expect("it can be looked at");
+    assert_eq!(view.counts().expect("it counts").total(), taken.len() as u64);
+}
+
+#[test]
+fn schema_of_another_cluster_is_refused() {
+    let url = url();
+    let of = |cluster: &str| format!("{url}&cluster={cluster}");
+    store_of(&url).writer().expect("it is of no cluster yet");
+    store_of(&of("blue")).writer().expect("it is of this one from now on");
+    store_of(&of("blue")).writer().expect("it is of this one");
+    let remedy = ["«blue»", "schema=NAME", "cluster=blue"];
+    let text = refusal(&of("green"));
+    says(&text, &remedy);
+    says(&text, &["«green»"]);
+    says(&refusal(&url), &remedy);
+    says(&store_of(&url).reader().err().expect("it is of «blue»").to_string(), &remedy);
+    let runs = Runs::default();
+    let world = world(store_of(&of("blue")), &runs);
+    check(&world.trigger::<Chain>(0).wait().unwrap().finished().wait().expect("it ends"), 0);
+    world.shutdown().expect("it ends");
+}
+
+#[test]
+fn clusters_that_start_together_on_one_schema_are_not_both_taken() {
+    let url = url();
+    let taken: usize = std::thread::scope(|scope| {
+        let begin = |name: usize| store_of(&format!("{url}&cluster=c{name}")).writer().is_ok();
+        let all: Vec<_> = (0..4).map(|name| scope.spawn(move || begin(name))).collect();
+        all.into_iter().map(|one| usize::from(one.join().expect("no panic"))).sum()
+    });
+    assert_eq!(taken, 1);
 }
 
 #[test]
@@ -160,4 +244,23 @@ fn row_that_was_damaged_by_hand_is_told_and_harms_no_other_plan() {
     let next = second.trigger::<Chain>(2).wait().expect("it is taken");
     check(&next.finished().wait().expect("it ends"), 2);
     second.shutdown().expect("it ends");
+}
+
+#[test]
+fn rows_of_slots_that_were_deleted_by_hand_are_told_and_plans_go_on_when_they_are_back() {
+    let url = url();
+    let schema = url.rsplit('=').next().expect("it is the last setting").to_owned();
+    let runs = Runs::default();
+    let world = world(store_of(&url), &runs);
+    sql(
+        &url,
+        &format!("CREATE TABLE {schema}.kept AS TABLE {schema}.slots; DELETE FROM {schema}.slots"),
+    );
+    let refused = world.trigger::<Chain>(0).wait().expect_err("no slot has an owner").to_string();
+    says(&refused, &["damaged", "rows of slots are missing", "backup of the schema"]);
+    sql(&url, &format!("INSERT INTO {schema}.slots TABLE {schema}.kept"));
+    let after = world.trigger::<Chain>(1).wait().expect("it is whole again");
+    check(&after.finished().wait().expect("it ends"), 1);
+    world.shutdown().expect("it ends");
+    runs.check(10);
 }

@@ -4,7 +4,7 @@ use std::future::{Future, IntoFuture};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use turnwheel_engine::{Next, PlanId, PlanResult, StepId};
+use turnwheel_engine::{Next, PlanId, PlanResult, PlanState, StepId};
 
 use super::keys::wait;
 use super::{Cluster, Piece, LEASE, TICK};
@@ -96,6 +96,37 @@ fn an_event_without_an_id_is_taken_once_although_its_node_dies_before_it_answers
         wait(&mut cluster, last).expect("it is answered").expect("it is taken");
         let seen = wait(&mut cluster, asks.plan(plan).finished().into_future()).expect("it ends");
         assert_eq!(seen.result(), PlanResult::Success, "taken before the end: {is_taken}");
+        assert_eq!(cluster.wrong(), [""; 0]);
+    }
+}
+
+#[test]
+fn order_is_carried_out_once_although_its_node_dies_before_it_answers() {
+    for is_taken in [false, true] {
+        let mut cluster = Cluster::new(8, 3, false);
+        cluster.run(Duration::from_secs(5));
+        let plan = cluster.perform(0, "s");
+        let asks = cluster.nodes[1].world.clone();
+        if !is_taken {
+            let until = cluster.base.now() + 10 * LEASE;
+            cluster.nodes[0].freeze(until);
+        }
+        // A second one would be refused: «it is paused already».
+        let mut paused = Box::pin(asks.plan(plan).pause("a test").into_future());
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(paused.as_mut().poll(&mut cx).is_pending());
+        // Without a tick of the sender the answer is not read.
+        let node = &mut cluster.nodes[0];
+        if is_taken {
+            node.sim.advance(TICK);
+        }
+        cluster.kill(0);
+        wait(&mut cluster, paused).expect("it is answered").expect("it is carried out");
+        let view = wait(&mut cluster, asks.plan(plan).view().into_future()).expect("it is there");
+        assert_eq!(view.state, PlanState::Paused, "taken before the end: {is_taken}");
+        let again = wait(&mut cluster, asks.plan(plan).pause("a test").into_future());
+        let refused = again.expect("it is answered").expect_err("it is another order");
+        assert!(refused.to_string().contains("paused already"), "{refused}");
         assert_eq!(cluster.wrong(), [""; 0]);
     }
 }
