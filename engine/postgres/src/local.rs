@@ -31,6 +31,8 @@ pub struct LocalServer {
     watch: Child,
     folder: TempDir,
     data: PathBuf,
+    /// Whether its settings say where it listens; else on its socket only.
+    listens: bool,
 }
 
 impl LocalServer {
@@ -52,7 +54,8 @@ impl LocalServer {
         newest.map(|folder| folder.join("bin")).filter(has).or(in_path)
     }
 
-    /// Starts a server with these settings beside the usual ones, such as `max_connections=20`.
+    /// Starts a server with these settings beside the usual ones, such as `max_connections=20`. It
+    /// listens on its socket only, unless they say more.
     ///
     /// # Errors
     ///
@@ -95,20 +98,50 @@ impl LocalServer {
                 chown(&data, Some(user), Some(group))?;
             }
         }
-        let watch = command("sh", user, folder.path())
-            .args(["-c", WATCH, "sh"])
-            .args([programs.as_path(), folder.path(), data.as_path(), Path::new(mode)])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()?;
-        let server = Self { programs, user, watch, folder, data };
+        let watch = watch([&programs, folder.path(), &data, Path::new(mode)], user)?;
+        let listens = settings.iter().any(|setting| setting.contains("listen_addresses"));
+        let server = Self { programs, user, watch, folder, data, listens };
         if !server.data.join("PG_VERSION").is_file() {
             server.make(settings)?;
         }
         server.resume()?;
         Ok(server)
+    }
+
+    /// Starts a standby of this server, which follows it under this name until it is
+    /// [promoted](Self::promote).
+    ///
+    /// # Errors
+    ///
+    /// The programs fail.
+    pub fn standby(&self, name: &str) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("turnwheel-pg-").tempdir_in("/tmp")?;
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
+        if let Some((user, group)) = self.user {
+            chown(folder.path(), Some(user), Some(group))?;
+        }
+        let data = folder.path().join("data");
+        let (programs, user) = (self.programs.clone(), self.user);
+        let watch = watch([&programs, folder.path(), &data, Path::new("immediate")], user)?;
+        let standby = Self { programs, user, watch, folder, data, listens: false };
+        let primary = self.folder.path().display();
+        let source = format!("host={primary} user=turnwheel application_name={name}");
+        standby.program("pg_basebackup", |copy| {
+            copy.args(["-R", "-X", "stream", "-c", "fast", "-N", "-d", &source])
+                .arg("-D")
+                .arg(&standby.data)
+        })?;
+        standby.resume()?;
+        Ok(standby)
+    }
+
+    /// Makes a standby the primary.
+    ///
+    /// # Errors
+    ///
+    /// It is none, or does not become one.
+    pub fn promote(&self) -> io::Result<()> {
+        self.control(&["-w", "-t", "60", "promote"])
     }
 
     fn make(&self, settings: &[&str]) -> io::Result<()> {
@@ -158,7 +191,8 @@ impl LocalServer {
         let log = self.folder.path().join("log").display().to_string();
         // The folder of the socket is another one at each start of a server that keeps its data.
         let socket = self.folder.path().display();
-        let socket = format!("-c listen_addresses= -c unix_socket_directories={socket}");
+        let listens = if self.listens { "" } else { "-c listen_addresses= " };
+        let socket = format!("{listens}-c unix_socket_directories={socket}");
         let started = self.control(&["-w", "-t", "60", "-l", &log, "-o", &socket, "start"]);
         started.map_err(|error| {
             let log = fs::read_to_string(&log).unwrap_or_default();
@@ -198,6 +232,18 @@ impl Drop for LocalServer {
         drop(self.watch.stdin.take());
         let _ended = self.watch.wait();
     }
+}
+
+/// Starts the script that ends a server with its folder when its input ends.
+fn watch(arguments: [&Path; 4], user: Option<(u32, u32)>) -> io::Result<Child> {
+    command("sh", user, arguments[1])
+        .args(["-c", WATCH, "sh"])
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
 }
 
 fn command(

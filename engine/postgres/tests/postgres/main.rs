@@ -14,6 +14,7 @@ mod nodes;
 mod pooler;
 mod refusals;
 mod server;
+mod tls;
 mod trouble;
 mod worlds;
 
