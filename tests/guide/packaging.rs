@@ -19,6 +19,7 @@ fn check(file: &str, language: &str) {
 #[test]
 fn unit_and_container_file_run_what_there_is() {
     check("packaging/systemd/turnwheel.service", "ini");
+    check("packaging/systemd/turnwheel-node@.service", "ini");
     check("packaging/container/Dockerfile", "dockerfile");
 }
 

@@ -15,6 +15,7 @@ mod reader;
 mod reminders;
 mod rows;
 mod schema;
+mod seen;
 mod session;
 mod settings;
 mod store;

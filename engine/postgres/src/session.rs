@@ -9,8 +9,10 @@ use tokio_postgres::{AsyncMessage, Client, Config, Error, Row};
 use turnwheel_engine::StoreError;
 use uuid::Uuid;
 
+use crate::cell::number;
 use crate::driver::Driver;
 use crate::error::{trouble, unconnected, Trouble};
+use crate::seen::Seen;
 use crate::settings::Settings;
 use crate::tls::{self, Tls};
 use crate::wait::{pause, wait};
@@ -36,6 +38,7 @@ pub(crate) struct Shared {
     /// This store in this process.
     pub(crate) instance: Uuid,
     pub(crate) driver: Driver,
+    pub(crate) seen: Seen,
     tls: Tls,
 }
 
@@ -83,7 +86,8 @@ impl Connecting {
 impl Shared {
     pub(crate) fn new(settings: Settings) -> Result<Self, StoreError> {
         let tls = tls::connector(&settings.check)?;
-        Ok(Self { settings, instance: Uuid::now_v7(), driver: Driver::start()?, tls })
+        let (instance, driver) = (Uuid::now_v7(), Driver::start()?);
+        Ok(Self { settings, instance, driver, seen: Seen::default(), tls })
     }
 
     /// A statement with the schema of this store in place of `tw`.
@@ -144,9 +148,15 @@ impl Session {
 
     /// Opens the connection anew, to a server that can be used.
     pub(crate) fn open(&mut self) -> Result<(), Trouble> {
+        if self.shared.seen.is_lost() {
+            return Err(lost());
+        }
         self.connect()?;
+        // The timeline is the beginning of the name of the file of the log.
         let sql = "SELECT current_setting('server_version_num')::int4, pg_is_in_recovery(), \
-            current_setting('server_encoding'), current_setting('server_version')";
+            current_setting('server_encoding'), current_setting('server_version'), \
+            CASE WHEN NOT pg_is_in_recovery() \
+                THEN left(pg_walfile_name(pg_current_wal_lsn()), 8) END";
         let rows = self.ask(sql, &[])?;
         let Some(row) = rows.first() else { return Err(refuse("the server does not answer")) };
         let (version, is_standby, encoding, said): (i32, bool, String, String) =
@@ -169,7 +179,31 @@ impl Session {
                  template0"
             )));
         }
-        Ok(())
+        match row.get::<_, Option<String>>(4) {
+            Some(timeline) if self.shared.seen.is_other(&timeline) => self.look_back(&timeline),
+            _ => Ok(()),
+        }
+    }
+
+    /// The server was a standby: whether it has what this process has seen.
+    fn look_back(&mut self, timeline: &str) -> Result<(), Trouble> {
+        let (worlds, entry) = self.shared.seen.newest();
+        let sql = self.shared.sql(
+            "SELECT value >= $1 AND ($2 = 0 OR EXISTS (SELECT FROM tw.journal WHERE seq = $2))
+                FROM tw.meta WHERE name = 'worlds'",
+        );
+        let (worlds, entry) = (number(worlds), number(entry));
+        let rows = self.ask(&sql, &[(&worlds, Type::INT8), (&entry, Type::INT8)])?;
+        let store = self.name().to_owned();
+        if rows.first().is_some_and(|row| row.get(0)) {
+            tracing::warn!(store, timeline, "the database has failed over, and nothing is lost");
+            self.shared.seen.is_on(timeline);
+            return Ok(());
+        }
+        self.shared.seen.lose();
+        self.client = None;
+        tracing::error!(store, timeline, "the database has failed over and lacks the last commits");
+        Err(lost())
     }
 
     /// One statement in one round trip: not prepared, so that it may go through a pooler.
@@ -232,6 +266,14 @@ impl Session {
         }
         answer.map_err(|trouble| trouble.told(self.name(), 0))
     }
+}
+
+fn lost() -> Trouble {
+    refuse(
+        "the database has failed over to a server that lacks the last commits of this process, which \
+         writes nothing any more: start it again, and it goes on with what is there. A synchronous \
+         standby (synchronous_standby_names) loses nothing",
+    )
 }
 
 fn closed() -> Trouble {

@@ -103,6 +103,7 @@ pub(crate) fn all(session: &mut Session) -> Result<Worlds, StoreError> {
     if owners.len() != SLOTS {
         return Err(StoreError::Corrupt(format!("it has {} slots of {SLOTS}", owners.len())));
     }
+    session.shared.seen.worlds(version);
     Ok(Worlds::new(version, rows, owners))
 }
 

@@ -108,6 +108,9 @@ impl Writer {
         let sql = self.session.shared.sql(worlds::WRITE);
         let rows = self.write(&sql, &worlds.values())?;
         let found: Option<i64> = cell(one(&rows)?, 0)?;
+        if found.is_none() {
+            self.session.shared.seen.worlds(write.from + 1);
+        }
         Ok(found.map_or(Swap::Done, |version| Swap::Changed { version: version.unsigned_abs() }))
     }
 
@@ -123,7 +126,7 @@ impl Writer {
         if batch.rows.is_empty() {
             let sql = self.commit.clone();
             let answer = self.write(&sql, &values)?;
-            return verdicts(one(&answer)?, batch, &mut self.last);
+            return self.decided(one(&answer)?, batch);
         }
         let held_rows = Held::of(batch.rows.iter().map(|write| slot_of(write.row.id)));
         let (rows, mark) = (Rows::of(batch.rows, &held_rows), number(batch.projected));
@@ -138,7 +141,16 @@ impl Writer {
         values.append(&mut row_values);
         let sql = self.commit_rows.clone();
         let answer = self.write(&sql, &values)?;
-        verdicts(one(&answer)?, batch, &mut self.last)
+        self.decided(one(&answer)?, batch)
+    }
+
+    fn decided(&mut self, row: &Row, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
+        let before = self.last;
+        let verdicts = verdicts(row, batch, &mut self.last)?;
+        if self.last > before {
+            self.session.shared.seen.entry(self.last);
+        }
+        Ok(verdicts)
     }
 }
 
@@ -216,6 +228,7 @@ impl StoreWriter for Writer {
             (&at, Type::INT4_ARRAY),
             (&epochs, Type::INT8_ARRAY),
         ];
+        self.session.shared.seen.removed();
         let rows = self.write(&sql, &values)?;
         Ok(count(one(&rows)?, 0)? as usize)
     }

@@ -8,6 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use turnwheel_runtime::{Completion, Context};
 
 use super::worlds::{Known, Then};
@@ -29,11 +30,13 @@ pub(crate) struct Lease {
     length: Duration,
     /// Relaxed: the store checks each write by the epoch of its slot.
     until_ns: AtomicU64,
+    /// Why the last heartbeat has failed, for people.
+    problem: Mutex<Option<StoreError>>,
 }
 
 impl Lease {
     pub(super) fn new(length: Duration) -> Self {
-        Self { length, until_ns: AtomicU64::new(0) }
+        Self { length, until_ns: AtomicU64::new(0), problem: Mutex::default() }
     }
 
     pub(crate) fn length(&self) -> Duration {
@@ -94,7 +97,9 @@ impl Journal {
         let length = lease.length;
         let is_for_own = !worlds.is_empty();
         let beat = members.call(move |members, _| members.beat(&worlds, length)).await;
-        let beat = beat.map_err(|failure| StoreError::unanswered(&failure))??;
+        let beat = beat.unwrap_or_else(|failure| Err(StoreError::unanswered(&failure)));
+        *lease.problem.lock() = beat.as_ref().err().cloned();
+        let beat = beat?;
         if is_for_own {
             lease.renewed(sent_ns);
         }
@@ -205,9 +210,11 @@ impl Writer {
             return;
         };
         let length = lease.length;
+        let last = lease.problem.lock().as_ref().map(|error| format!(" (last: {error})"));
         let problem = format!(
-            "this node has not reached it for too long: its lease of {length:?} may be over, and \
-             other nodes may have its plans"
+            "this node has not reached it for too long{}: its lease of {length:?} may be over, and \
+             other nodes may have its plans",
+            last.unwrap_or_default()
         );
         self.give_back(&StoreError::Failed(problem));
     }
