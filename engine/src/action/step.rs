@@ -17,7 +17,7 @@ use crate::limits::NAME_BYTES_MAX;
 use crate::payload::Payload;
 use crate::plan::{AskedFacts, Event, EventTarget, PartEnded, StepState, SubPlanCounts};
 use crate::time::Time;
-use crate::world::{Ids, Shared};
+use crate::world::{Ids, Places, Shared};
 
 /// How a call of a step's code ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +104,7 @@ pub(crate) struct Wishes {
     /// Whether these timers take the place of those that the step has.
     pub(crate) only_timers: bool,
     pub(crate) plans: Triggered,
+    pub(crate) places: Places,
     pub(crate) at_once: Option<u32>,
     pub(crate) parts: Vec<Part>,
     /// Parts that are no longer wanted, and why those of them have failed that have.

@@ -1,5 +1,6 @@
 //! Plans that a step asks for.
 
+use super::step::Facts;
 use super::{Action, StepContext};
 use crate::error::{ActionError, TextTooLong};
 use crate::id::PlanId;
@@ -109,7 +110,8 @@ impl<A: Action> StepContext<A> {
             }
         }
         let input = Payload::of(input).map_err(|error| error.of("the input", B::NAME))?;
-        let plan = self.facts.ids.next(self.facts.now);
+        let Facts { world, ids, now, .. } = &self.facts;
+        let plan = self.wishes.places.next(world, B::NAME, ids, *now);
         self.wishes.plans.name(plan, key.as_deref())?;
         self.wishes.plans.push(SubPlan { plan, action: B::NAME.to_owned(), input, labels });
         Ok(plan)

@@ -286,6 +286,12 @@ impl Data {
     }
 
     /// The entries of a plan after one place and up to another, oldest first.
+    /// The newest entry of a plan whose row is behind, if several processes write.
+    fn newest(&self, plan: PlanId) -> Option<Seq> {
+        let mut behind = self.journal.range(self.mark() + 1..).filter(|_| self.projected.len() > 1);
+        behind.rfind(|(_, entry)| entry.plan == plan).map(|(seq, _)| *seq)
+    }
+
     fn chain(&self, plan: PlanId, head: Seq, from: Seq) -> Result<Vec<(Seq, Vec<u8>)>, StoreError> {
         let mut entries = Vec::new();
         let mut seq = head;
@@ -346,7 +352,8 @@ impl StoreReader for Reader {
     fn load(&mut self, plan: PlanId, head: Option<Seq>) -> Result<Option<Loaded>, StoreError> {
         let data = self.data.lock();
         let row = data.rows.get(&plan);
-        let Some(head) = head.or(row.map(|row| row.head)) else { return Ok(None) };
+        let newest = || data.newest(plan).or(row.map(|row| row.head));
+        let Some(head) = head.or_else(newest) else { return Ok(None) };
         let snapshot = row.and_then(|row| row.snapshot.clone());
         let from = snapshot.as_ref().map_or(0, |(seq, _)| *seq);
         let entries = data.chain(plan, head, from)?;

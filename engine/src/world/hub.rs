@@ -142,7 +142,7 @@ pub(crate) struct Hub {
     members: Mutex<BTreeMap<u64, Weak<Shared>>>,
     /// Carries requests that wait.
     desk: Task<()>,
-    turn: AtomicUsize,
+    pub(super) turn: AtomicUsize,
     /// When worlds were last heard of.
     pub(super) heard: Mutex<HashMap<u64, Time>>,
     pub(super) letters: Arc<Letters>,
@@ -250,24 +250,6 @@ impl Hub {
         }
     }
 
-    /// A world that runs plans and knows an action; they take turns.
-    pub(super) fn pick(&self, action: &str) -> Option<(u64, usize)> {
-        let worlds = self.worlds();
-        let fits = |row: &&crate::store::WorldRow| {
-            row.kind == WorldKind::Executor
-                && !row.slots.is_empty()
-                && super::peers::Meta::of(row).actions.iter().any(|known| known == action)
-        };
-        let mut fit: Vec<_> = worlds.rows.iter().filter(fits).collect();
-        if fit.iter().any(|row| !super::drain::is_draining(row)) {
-            fit.retain(|row| !super::drain::is_draining(row));
-        }
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let row = fit.get(turn % fit.len().max(1))?;
-        let homes = super::shares::homes(&row.slots);
-        Some((row.epoch, homes[turn / fit.len() % homes.len()]))
-    }
-
     /// The worlds that run plans and know an action.
     pub(crate) fn all_with(&self, action: &str) -> Vec<u64> {
         let worlds = self.worlds();
@@ -276,11 +258,6 @@ impl Hub {
                 && super::peers::Meta::of(row).actions.iter().any(|known| known == action)
         };
         worlds.rows.iter().filter(fits).map(|row| row.epoch).collect()
-    }
-
-    /// Whether a world that runs plans knows an action.
-    pub(crate) fn has_action(&self, action: &str) -> bool {
-        self.pick(action).is_some()
     }
 
     /// Asks one world. It ends also when that world goes.

@@ -2,6 +2,7 @@
 //! has its own clock, and can be frozen, killed, cut off, and revived.
 
 mod adoption;
+mod children;
 mod drains;
 mod keys;
 mod requests;
@@ -101,6 +102,7 @@ impl Cluster {
         let store = store.expect("it opens");
         let name = format!("node {}", self.made);
         let world = World::builder().name(name).action(Play::new(&script)).action(Piece);
+        let world = world.action(children::Leaf).action(children::Crowd);
         let world = world.group(&sim.group("plans")).seed(self.made << 32);
         let world = passing(&sim, world.join_later(&store)).expect("the world begins");
         let (frozen, since) = (Duration::ZERO, self.base.now());
