@@ -288,8 +288,9 @@ impl Data {
     /// The entries of a plan after one place and up to another, oldest first.
     /// The newest entry of a plan whose row is behind, if several processes write.
     fn newest(&self, plan: PlanId) -> Option<Seq> {
-        let mut behind = self.journal.range(self.mark() + 1..).filter(|_| self.projected.len() > 1);
-        behind.rfind(|(_, entry)| entry.plan == plan).map(|(seq, _)| *seq)
+        let after = if self.projected.len() > 1 { self.mark() } else { return None };
+        let mut behind = self.journal.range(after + 1..).rev();
+        behind.find(|(_, entry)| entry.plan == plan).map(|(seq, _)| *seq)
     }
 
     fn chain(&self, plan: PlanId, head: Seq, from: Seq) -> Result<Vec<(Seq, Vec<u8>)>, StoreError> {
