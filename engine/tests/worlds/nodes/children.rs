@@ -16,7 +16,7 @@ const MANY: u64 = 100;
 
 /// Doubles a number, after a while.
 #[action(output = u64)]
-async fn leaf(number: u64, step: &mut StepContext<Leaf>) -> Result<Next, ActionError> {
+pub(super) async fn leaf(number: u64, step: &mut StepContext<Leaf>) -> Result<Next, ActionError> {
     if step.has_event() {
         step.output = 2 * number;
         return Ok(Next::Done);
@@ -27,7 +27,10 @@ async fn leaf(number: u64, step: &mut StepContext<Leaf>) -> Result<Next, ActionE
 
 /// The sum of what its plans have as outputs.
 #[action(output = u64)]
-async fn crowd(numbers: Vec<u64>, step: &mut StepContext<Crowd>) -> Result<Next, ActionError> {
+pub(super) async fn crowd(
+    numbers: Vec<u64>,
+    step: &mut StepContext<Crowd>,
+) -> Result<Next, ActionError> {
     if step.cause() == Cause::SubPlans {
         step.output = step.child_outputs::<Leaf>().all().await?.iter().sum();
         return Ok(Next::Done);
@@ -40,12 +43,12 @@ async fn crowd(numbers: Vec<u64>, step: &mut StepContext<Crowd>) -> Result<Next,
 fn sum(cluster: &mut Cluster, killed: Option<usize>) -> u64 {
     let world = cluster.nodes[0].world.clone();
     let triggered = world.trigger::<Crowd>((0..MANY).collect::<Vec<_>>());
-    let plan = wait(cluster, triggered.into_future()).expect("it is answered").expect("taken");
+    let plan = wait(cluster, triggered.into_future()).expect("it is taken");
     let plan = plan.id();
     cluster.run(Duration::from_millis(600));
     killed.into_iter().for_each(|index| cluster.kill(index));
     let asks = cluster.nodes.last().expect("one is left").world.plan(plan);
-    let view = wait(cluster, asks.finished().into_future()).expect("answered").expect("it ends");
+    let view = wait(cluster, asks.finished().into_future()).expect("it ends");
     assert_eq!(view.result(), PlanResult::Success, "{view:?}");
     let children: Vec<_> = view.sub_plans().map(|(id, _)| id).collect();
     assert_eq!(children.len() as u64, MANY);
