@@ -22,8 +22,8 @@ use crate::{list, reminders, schema, worlds};
 type Entries = Vec<(Seq, Vec<u8>)>;
 
 /// The heads and the snapshots of plans, each with its entries after that: one statement, so that
-/// no removal comes in between. A head that is not known here is read from the journal, since another
-/// node may not have written the row yet. The lateral query keeps to the index over plans.
+/// no removal comes in between. A head that is not known here is read from the journal, since
+/// another node may not have written the row yet. The lateral query keeps to the index over plans.
 const LOAD: &str = "WITH asked AS MATERIALIZED (
         SELECT u.ord, u.plan, coalesce(u.head, (SELECT max(j.seq) FROM tw.journal j
                 WHERE j.plan = u.plan)) AS last, coalesce(k.seq, 0) AS first,

@@ -63,8 +63,8 @@ pub(super) fn row_with(plan: &Plan, names: &mut Option<Names>) -> PlanRow {
     }
 }
 
-/// Whether a start has to look after it at once. A halted plan has steps that run no more; one between
-/// two of its runs has no step that waits.
+/// Whether a start has to look after it at once. A halted plan has steps that run no more; one
+/// between two of its runs has no step that waits.
 fn goes_on(plan: &Plan) -> bool {
     plan.is_busy()
         || plan.state == PlanState::Planned

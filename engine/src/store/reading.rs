@@ -13,8 +13,8 @@ use crate::time::Time;
 
 /// The reading end of a store.
 pub trait StoreReader: Send {
-    /// The entries of a plan after its snapshot, oldest first. `head` is its newest entry if that is
-    /// known; else its row says it, or the journal where other processes write to the store.
+    /// The entries of a plan after its snapshot, oldest first. `head` is its newest entry if that
+    /// is known; else its row says it, or the journal where other processes write to the store.
     ///
     /// # Errors
     ///

@@ -10,8 +10,8 @@ use crate::id::PlanId;
 use crate::store::SLOTS;
 use crate::time::Time;
 
-/// Makes ids. With a seed, the same ones in each run: those of a world after a crash are others than
-/// those before it, whose plans it may have left in the store.
+/// Makes ids. With a seed, the same ones in each run: those of a world after a crash are others
+/// than those before it, whose plans it may have left in the store.
 #[derive(Debug)]
 pub(crate) struct Ids {
     state: Mutex<State>,

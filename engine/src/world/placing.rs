@@ -65,7 +65,7 @@ impl Hub {
         self.pick(action).is_some()
     }
 
-    /// Slots of all nodes that know an action, one of each by turns; none if no nodes share the store.
+    /// Slots of all nodes that know an action, one of each by turns; none without nodes.
     fn places(&self, action: &str) -> Vec<usize> {
         if self.node.is_none() {
             return Vec::new();
@@ -79,7 +79,7 @@ impl Hub {
     }
 }
 
-/// The worlds with slots that know an action; those that give their slots away only if there are no others.
+/// The worlds with slots that know an action; those that drain only if there are no others.
 fn fitting<'a>(worlds: &'a Worlds, action: &str) -> Vec<&'a WorldRow> {
     let fits = |row: &&WorldRow| {
         row.kind == WorldKind::Executor

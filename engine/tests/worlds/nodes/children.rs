@@ -1,5 +1,5 @@
-//! A plan that asks for many plans: they are dealt to all nodes, and each is begun once, whoever goes
-//! meanwhile.
+//! A plan that asks for many plans: they are dealt to all nodes, and each is begun once, whoever
+//! goes meanwhile.
 
 use std::collections::BTreeSet;
 use std::future::IntoFuture;
