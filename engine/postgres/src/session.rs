@@ -271,8 +271,8 @@ impl Session {
 fn lost() -> Trouble {
     refuse(
         "the database has failed over to a server that lacks the last commits of this process, \
-         which writes nothing any more: start it again, and it goes on with what is there. A synchronous \
-         standby (synchronous_standby_names) loses nothing",
+         which writes nothing any more: start it again, and it goes on with what is there. A \
+         synchronous standby (synchronous_standby_names) loses nothing",
     )
 }
 
