@@ -25,8 +25,10 @@ type Entries = Vec<(Seq, Vec<u8>)>;
 /// no removal comes in between. A head that is not known here is read from the journal, since
 /// another node may not have written the row yet. The lateral query keeps to the index over plans.
 const LOAD: &str = "WITH asked AS MATERIALIZED (
-        SELECT u.ord, u.plan, coalesce(u.head, (SELECT max(j.seq) FROM tw.journal j
-                WHERE j.plan = u.plan)) AS last, coalesce(k.seq, 0) AS first,
+        SELECT u.ord, u.plan, coalesce(u.head,
+                CASE WHEN (SELECT count(*) > 1 FROM tw.writers)
+                    THEN (SELECT max(j.seq) FROM tw.journal j WHERE j.plan = u.plan) END,
+                p.head) AS last, coalesce(k.seq, 0) AS first,
             k.bytes, p.waits = 'unreadable' AS is_bad
         FROM unnest($1, $2) WITH ORDINALITY AS u (plan, head, ord)
             LEFT JOIN tw.plans p ON p.id = u.plan LEFT JOIN tw.snapshots k ON k.plan = p.id)

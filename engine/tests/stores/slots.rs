@@ -157,6 +157,24 @@ pub(crate) fn writers_beside_each_other_make_one_journal(place: &Place) {
     assert!(all.contains(&(plan(5), 5)) && !all.contains(&(plan(2), 2)), "{all:?}");
 }
 
+pub(crate) fn a_plan_of_another_process_is_read_up_to_its_newest_entry(place: &Place) {
+    // A store of one process at a time knows the newest entries of all.
+    if place.store.members().expect("it is open").is_none() {
+        return;
+    }
+    let [mut first, _second] = two_writers(place);
+    append(&mut *first, &[entry(1, 0, "a"), entry(2, 0, "x")]);
+    let mut reader = place.store.reader().expect("a reader");
+    let mut head = |number| {
+        let loaded = reader.load(plan(number), None).expect("it loads");
+        loaded.map(|loaded| (loaded.head, loaded.entries.len()))
+    };
+    assert_eq!(head(1), Some((1, 1)), "it has no row");
+    write_rows(&mut *first, &[row(1, 1)], 0);
+    append(&mut *first, &[entry(1, 1, "b")]);
+    assert_eq!((head(1), head(2), head(9)), (Some((3, 2)), Some((2, 1)), None));
+}
+
 pub(crate) fn the_table_of_worlds_is_changed_from_the_version_that_was_read(place: &Place) {
     let [mut first, mut second] = two_writers(place);
     assert_eq!(deal(&mut *first, 0, &[(1, Slots::all())]), Swap::Done);

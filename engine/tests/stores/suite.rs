@@ -63,6 +63,7 @@ macro_rules! promises {
             an_owner_that_gets_a_slot_back_has_a_new_epoch,
             a_slot_moves_alone_and_a_freed_one_refuses_its_last_owner,
             writers_beside_each_other_make_one_journal,
+            a_plan_of_another_process_is_read_up_to_its_newest_entry,
             the_table_of_worlds_is_changed_from_the_version_that_was_read,
             a_world_is_declared_dead_when_its_lease_is_over,
             rows_for_worlds_are_given_once_and_in_their_order,
