@@ -110,7 +110,7 @@ impl<A: Action> StepContext<A> {
             }
         }
         let input = Payload::of(input).map_err(|error| error.of("the input", B::NAME))?;
-        let Facts { world, ids, now, .. } = &self.facts;
+        let Facts { world, ids, now, .. } = &*self.facts;
         let plan = self.wishes.places.next(world, B::NAME, ids, *now);
         self.wishes.plans.name(plan, key.as_deref())?;
         self.wishes.plans.push(SubPlan { plan, action: B::NAME.to_owned(), input, labels });
