@@ -33,6 +33,26 @@ pub const PAYLOAD_BYTES_MAX: usize = 4 * 1_024 * 1_024;
 /// snapshot. Entries say what it was when they were written.
 pub const VALUE_ASIDE_BYTES: usize = 64 * 1_024;
 
+/// Plans that one search looks at before it answers what it has found: about 100 ms of reading.
+pub const SEARCH_PLANS: usize = 400_000;
+
+/// Plans that a search looks at first, as most find enough among those: about 2 ms.
+pub const SEARCH_FIRST: usize = 5_000;
+
+/// How long numbers of ended plans are kept by the minute: a day, and what a reader may be late.
+pub const TALLY_KEPT: Duration = Duration::from_secs(26 * 3_600);
+
+/// Names with numbers of their own in one commit, or in one answer. Labels are free texts, so there
+/// may be one for each plan; plans with further names count together.
+pub const TALLY_NAMES_MAX: usize = 500;
+
+/// Limits of the durations that are counted apart, in milliseconds: from flows in memory to plans
+/// of hours. Within a class a median is known to a factor of two or so.
+pub const TALLY_TOOK_MS: [u64; 20] = [
+    1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 60_000, 120_000,
+    300_000, 600_000, 1_800_000, 3_600_000,
+];
+
 /// Steps of one plan. Beyond it the graph of a plan is a data set; sub-plans split it.
 pub const STEPS_MAX: usize = 1_000_000;
 

@@ -4,6 +4,7 @@
 //! Times are texts of RFC 3339 in UTC, durations are numbers whose names end with their unit.
 //! Fields may be added within a version of the API; none is removed, and none changes its meaning.
 
+mod ended;
 mod flow;
 mod live;
 mod node;
@@ -18,6 +19,7 @@ mod step;
 mod work;
 mod world;
 
+pub use ended::{Ended, EndedName, EndedPlans};
 pub use flow::{EventsDone, FlowDetail, FlowInfo, FlowList, FlowProblem, FlowRun, FlowTaskInfo};
 pub use live::{CutOff, HappeningInfo};
 pub use node::{NodeInfo, Nodes, SlotMap, SlotRun, LABEL};

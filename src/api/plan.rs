@@ -62,6 +62,10 @@ pub struct PlanPage {
     pub plans: Vec<PlanSummary>,
     /// The `cursor` of the next page; none on the last one.
     pub next: Option<String>,
+    /// Whether the search has stopped early: of a filter that few plans fit, 400,000 are looked at
+    /// for one page, so this one may have fewer plans than its limit, or none. `next` goes on.
+    #[serde(default)]
+    pub is_partial: bool,
 }
 
 /// Filter of plans; absent fields match every plan.

@@ -48,6 +48,7 @@ enum What {
     /// List all contexts, by name.
     List(Output),
     /// Remove a context.
+    #[command(alias = "remove")]
     Rm {
         /// Name of the context.
         name: String,

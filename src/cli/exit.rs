@@ -73,7 +73,7 @@ impl Exit {
     }
 
     pub(crate) fn new(code: u8, message: impl fmt::Display) -> Self {
-        Self { code, message: message.to_string(), advice: Cow::Borrowed("") }
+        Self { code, message: said(&message.to_string()), advice: Cow::Borrowed("") }
     }
 
     /// Adds advice for the user.
@@ -92,6 +92,16 @@ impl Exit {
         }
         self.into()
     }
+}
+
+/// The message without what is for programmers: numbers of the system's errors.
+fn said(message: &str) -> String {
+    let mut said = message.replace(": io: ", ": ");
+    while let Some(begin) = said.find(" (os error ") {
+        let Some(length) = said[begin..].find(')') else { break };
+        said.replace_range(begin..=begin + length, "");
+    }
+    said
 }
 
 impl From<Exit> for ExitCode {

@@ -68,6 +68,7 @@ enum What {
     /// Start a flow and show it to its end; the result goes to standard output.
     Start(Start),
     /// Remove a version of a flow; plans that are over keep their definition.
+    #[command(alias = "remove")]
     Rm {
         /// The flow with its version.
         #[arg(add = ArgValueCompleter::new(complete::flows))]

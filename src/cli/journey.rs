@@ -64,6 +64,7 @@ enum What {
         output: Output,
     },
     /// Remove a journey: users under way leave it.
+    #[command(alias = "remove")]
     Rm {
         /// The journey.
         #[arg(add = ArgValueCompleter::new(complete::journeys))]

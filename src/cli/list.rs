@@ -12,6 +12,7 @@ use super::settings::Settings;
 use super::show::labels;
 use super::source::Source;
 use super::span;
+use super::words::plain;
 
 const AFTER_HELP: &str = "\
 What is said is combined: plans that fit all of it are listed. Without --server the file of the store
@@ -99,8 +100,8 @@ fn show(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
 
 fn line(paint: Paint, row: &PlanSummary) -> Vec<String> {
     let why = match (&row.error, &row.waits_for) {
-        (Some(error), _) => paint.bad(&one_line(error)),
-        (None, waits_for) => one_line(waits_for.as_deref().unwrap_or_default()),
+        (Some(error), _) => paint.bad(&one_line(&plain(error))),
+        (None, waits_for) => one_line(&plain(waits_for.as_deref().unwrap_or_default())),
     };
     vec![
         row.id.clone(),

@@ -17,6 +17,7 @@ use super::paint::{one_line, print, Paint};
 use super::settings::Settings;
 use super::show::{error_text, ran};
 use super::source::Source;
+use super::words::{plain, task};
 
 /// Interval of looks at a followed plan.
 const LOOK: Duration = Duration::from_millis(300);
@@ -84,17 +85,17 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
 
 /// The history with the names of its steps, and a line for the end of each of them.
 fn with_steps(history: Vec<HistoryLine>, steps: &[StepInfo]) -> Vec<HistoryLine> {
-    let names: HashMap<String, &str> =
-        steps.iter().map(|step| (step.id.to_string(), step.name.as_str())).collect();
+    let names: HashMap<String, String> =
+        steps.iter().map(|step| (step.id.to_string(), task(&step.name))).collect();
     let named = |line: HistoryLine| HistoryLine { text: named(&line.text, &names), ..line };
     let mut lines: Vec<HistoryLine> = Vec::with_capacity(history.len() + steps.len());
     for step in steps.iter().filter(|step| step.phase != StepKind::Plan.name()) {
         let Some(at) = &step.ended_at else { continue };
         let text = match &step.error {
             Some(error) if step.state == StepState::Error.name() => {
-                format!("{} failed: {}", step.name, error_text(error))
+                format!("{} failed: {}", task(&step.name), error_text(error))
             }
-            _ => format!("{}: {}, ran {}", step.name, step.state, ran(step.ran_ms)),
+            _ => format!("{}: {}, ran {}", task(&step.name), step.state, ran(step.ran_ms)),
         };
         lines.push(HistoryLine { at: at.clone(), text });
     }
@@ -105,7 +106,7 @@ fn with_steps(history: Vec<HistoryLine>, steps: &[StepInfo]) -> Vec<HistoryLine>
 }
 
 /// A text in which `step N` has the name of the step too.
-fn named(text: &str, names: &HashMap<String, &str>) -> String {
+fn named(text: &str, names: &HashMap<String, String>) -> String {
     let (mut words, mut is_step) = (Vec::new(), false);
     for word in text.split(' ') {
         let number: String = word.chars().take_while(char::is_ascii_digit).collect();
@@ -124,7 +125,7 @@ fn shown(paint: Paint, line: &HistoryLine, is_json: bool) -> String {
     if is_json {
         return json!(line).to_string();
     }
-    format!("{} {}", paint.dim(&line.at), one_line(&line.text))
+    format!("{} {}", paint.dim(&line.at), one_line(&plain(&line.text)))
 }
 
 /// The records of the journal behind the first ones, and whether the plan is over.
@@ -143,7 +144,9 @@ mod tests {
 
     #[test]
     fn numbers_of_steps_have_their_names() {
-        let names = HashMap::from([("2".to_owned(), "send"), ("12".to_owned(), "pay")]);
+        let names = HashMap::from(
+            [("2", "send"), ("12", "pay")].map(|(id, name)| (id.to_owned(), name.to_owned())),
+        );
         assert_eq!(named("step 2 asks for 1 step", &names), "step 2 (send) asks for 1 step");
         assert_eq!(
             named("fail after step 12, by policy", &names),

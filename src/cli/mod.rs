@@ -22,6 +22,7 @@ mod edit;
 mod event;
 mod exit;
 mod find;
+mod fitted;
 mod flow;
 mod format;
 mod hand;
@@ -46,6 +47,7 @@ mod progress;
 mod remote;
 mod run;
 mod schedule;
+mod schedule_text;
 #[cfg(feature = "server")]
 mod serve;
 mod settings;
@@ -59,6 +61,7 @@ mod stats;
 mod store;
 mod traces;
 mod tree;
+mod words;
 mod world;
 mod yaml;
 
@@ -94,7 +97,7 @@ shown only on a terminal. What verbs have in common is set by flags, else by the
 /// Turnwheel runs flows and keeps their progress in one file: after a kill at any moment they
 /// continue where they were. This command shows and changes the plans of a store.
 #[derive(Debug, Parser)]
-#[command(name = "turnwheel", version = VERSION, max_term_width = 100)]
+#[command(name = "turnwheel", version = VERSION, max_term_width = fitted::WIDEST)]
 struct Command {
     #[command(flatten)]
     flags: Flags,
@@ -189,13 +192,14 @@ impl Verb {
 /// The command line, with the help of each verb for its subcommands too.
 fn command() -> clap::Command {
     let command = Command::command().after_help(format!("{AFTER_HELP}\n\n{}", exit::CODES));
-    command.mut_subcommands(|verb| {
+    let command = command.mut_subcommands(|verb| {
         let Some(help) = verb.get_after_help().cloned() else { return verb };
         verb.mut_subcommands(|what| match what.get_after_help() {
             Some(_) => what,
             None => what.after_help(help.clone()),
         })
-    })
+    });
+    fitted::fitted(command, fitted::width())
 }
 
 /// Parses the command line, runs the verb and returns the exit code.

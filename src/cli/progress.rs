@@ -8,6 +8,7 @@ use turnwheel::engine::plan::ActionData;
 use turnwheel::engine::{PlanId, PlanView, StepState, World};
 
 use super::paint::{one_line, tell};
+use super::words::{plain, task};
 
 /// Lines of the tree, at most: running actions go before finished ones.
 const LINES: usize = 20;
@@ -43,7 +44,7 @@ impl Progress {
         // A step that plans more steps makes the share of those that are done smaller.
         let done = (view.progress() * 1_000.0) as u64;
         bar.set_position(done.max(bar.position()));
-        bar.set_message(one_line(&view.waits_for()));
+        bar.set_message(one_line(&plain(&view.waits_for())));
         let tree = tree(world, view);
         while lines.len() < tree.len() {
             let line = all.add(ProgressBar::new_spinner());
@@ -84,8 +85,12 @@ fn tree(world: &World, view: &PlanView) -> Vec<String> {
             state if state.is_live() => "▶",
             _ => "-",
         };
-        let line =
-            format!("{}{sign} {} {}", "  ".repeat(depth), one_line(&shown.name), shown.state);
+        let line = format!(
+            "{}{sign} {} {}",
+            "  ".repeat(depth),
+            one_line(&task(&shown.name)),
+            shown.state
+        );
         lines.push((state.is_live(), line));
     }
     let mut left_out = lines.len().saturating_sub(LINES);

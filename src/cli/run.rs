@@ -27,6 +27,7 @@ use super::progress::Progress;
 use super::remote::Remote;
 use super::settings::Settings;
 use super::traces;
+use super::words::plain;
 
 /// Interval of progress updates.
 const SHOWN: Duration = Duration::from_millis(100);
@@ -315,7 +316,7 @@ fn result_there(plan: &PlanDetail) -> Result<Value, Exit> {
     }
     let id = &summary.id;
     let why = summary.error.as_ref().or(summary.waits_for.as_ref());
-    let why = why.map_or_else(|| summary.result.clone(), Clone::clone);
+    let why = why.map_or_else(|| summary.result.clone(), |why| plain(why));
     let state = if has_ended { "" } else { "it is paused: " };
     Err(Exit::failed(format!("plan {id}: {state}{why}")).advice(format!(
         "turnwheel show {id} tells what it has done, turnwheel retry {id} starts it from its \
@@ -433,12 +434,13 @@ fn wait(world: &World, plan: &PlanHandle, news: &Receiver<News>, progress: &mut 
 fn result(view: &PlanView) -> Result<Value, Exit> {
     let id = view.id;
     if view.state == PlanState::Paused {
-        return Err(Exit::failed(format!("plan {id} is paused: {}", view.waits_for())).advice(
+        let why = plain(&view.waits_for());
+        return Err(Exit::failed(format!("plan {id} is paused: {why}")).advice(
             "turnwheel retry or skip deals with its failed steps, turnwheel resume goes on",
         ));
     }
     flow::result(view).map_err(|error| {
-        Exit::failed(format!("plan {id}: {error}")).advice(format!(
+        Exit::failed(format!("plan {id}: {}", plain(&error.to_string()))).advice(format!(
             "turnwheel show {id} tells what it has done, turnwheel retry {id} starts it from its \
                  failed task"
         ))

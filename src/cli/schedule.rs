@@ -4,7 +4,6 @@ use std::time::{Duration, SystemTime};
 
 use clap_complete::engine::ArgValueCompleter;
 use serde_json::{json, Value};
-use turnwheel::api::TimingSpec;
 use turnwheel::engine::schedule::{CatchUp, Overlap, Schedule};
 use turnwheel::engine::{Action, Payload, Time, World};
 use turnwheel::flow::{FlowPlan, WithFlows};
@@ -18,6 +17,7 @@ use super::outside::host_io;
 use super::paint::{one_line, print, Paint};
 use super::place::{Hands, Place};
 use super::remote::encoded;
+use super::schedule_text::{self, when};
 use super::settings::Settings;
 use super::source::Source;
 use super::span;
@@ -78,7 +78,8 @@ enum What {
         name: String,
     },
     /// Remove a schedule; its plans that are under way go on.
-    Remove {
+    #[command(alias = "remove")]
+    Rm {
         /// The schedule.
         #[arg(add = ArgValueCompleter::new(complete::schedules))]
         name: String,
@@ -189,7 +190,9 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         What::Show { name, output } => output.repeat(|| {
             let all = Source::of(settings)?.schedules()?;
             let found = all.into_iter().find(|schedule| schedule.name == *name);
-            output.json(name, &json!(found.ok_or_else(|| unknown(name))?))?;
+            let found = found.ok_or_else(|| unknown(name))?;
+            let paint = Paint::stdout(settings.colour());
+            output.one(name, &json!(found), || schedule_text::text(paint, &found))?;
             Ok(Watch::GoOn)
         }),
         What::Add(add) => put(settings, add),
@@ -216,7 +219,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
             let answer = ask_server(settings, name, "/backfill", Some(&body))?;
             print(&format!("{name} makes up for {} times\n", answer["times"]))
         }
-        What::Remove { name } => {
+        What::Rm { name } => {
             change(settings, name, "DELETE", "", None, |world, _| {
                 world.schedules().remove(name).wait()
             })?;
@@ -397,22 +400,6 @@ fn list(settings: &Settings, output: &Output) -> Result<(), Exit> {
         nothing: "the store has no schedules",
     };
     output.list(settings.colour(), listing)
-}
-
-/// When a schedule launches, for people.
-fn when(timing: &TimingSpec) -> String {
-    let length = |ms: &u64| {
-        let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
-        let fits = units.into_iter().find(|(unit, _)| *ms >= *unit && ms % unit == 0);
-        fits.map_or_else(|| format!("{ms}ms"), |(unit, name)| format!("{}{name}", ms / unit))
-    };
-    match timing {
-        TimingSpec::Cron { pattern, zone } => format!("{pattern} {zone}"),
-        TimingSpec::Every { period_ms, .. } => format!("every {}", length(period_ms)),
-        TimingSpec::At(time) => format!("once at {time}"),
-        TimingSpec::Manual {} => "only by hand".to_owned(),
-        TimingSpec::After { pause_ms } => format!("{} after its end", length(pause_ms)),
-    }
 }
 
 fn times(settings: &Settings, next: &Next) -> Result<(), Exit> {

@@ -298,9 +298,9 @@ async fn serve(
     options: Options,
     listen: Listen,
 ) -> Result<bool, Exit> {
-    let server = Server::bind(world, options, listen)
-        .await
-        .map_err(|error| wrong(&error, "give another address with --listen, or --tokens"))?;
+    let server = Server::bind(world, options, listen).await.map_err(|error| {
+        wrong(&error, "--listen gives another address, --tokens lets others ask")
+    })?;
     let stop = signals::stop().map_err(|error| failed(&error, "signals cannot be listened for"))?;
     // Other verbs find the server by it.
     announced.at(world, &server.url()).await?;

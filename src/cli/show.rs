@@ -16,6 +16,7 @@ use super::paint::{one_line, table, Paint};
 use super::settings::Settings;
 use super::source::Source;
 use super::span;
+use super::words::{plain, task};
 
 /// The longest value that is shown in full without --json, in bytes.
 const VALUE_SHOWN: usize = 2_000;
@@ -94,7 +95,7 @@ pub(crate) fn labels(labels: &std::collections::BTreeMap<String, String>) -> Str
 
 /// An error as people read it.
 pub(crate) fn error_text(error: &ErrorInfo) -> String {
-    one_line(&format!("{} ({})", error.message, error.kind))
+    one_line(&plain(&format!("{} ({})", error.message, error.kind)))
 }
 
 /// How long code ran, of so many milliseconds.
@@ -133,7 +134,7 @@ fn text(paint: Paint, plan: &PlanDetail, steps: &[StepInfo]) -> String {
     let progress = format!("{state}, {result}, {:.0} %", plan.progress * 100.0);
     line(&mut text, paint, "state", &progress);
     let waits_for = summary.waits_for.as_deref().unwrap_or_default();
-    line(&mut text, paint, "waits for", &one_line(waits_for));
+    line(&mut text, paint, "waits for", &one_line(&plain(waits_for)));
     let created = format!("{} by {}", span::shown(&summary.created_at), one_line(&summary.by));
     line(&mut text, paint, "created", &created);
     line(&mut text, paint, "started", &time(&summary.started_at));
@@ -143,7 +144,7 @@ fn text(paint: Paint, plan: &PlanDetail, steps: &[StepInfo]) -> String {
     line(&mut text, paint, "ended", &took.unwrap_or_default());
     line(&mut text, paint, "labels", &one_line(&labels(&summary.labels)));
     let planning = plan.planning_error.as_ref().map(error_text);
-    let error = planning.or_else(|| summary.error.as_deref().map(one_line));
+    let error = planning.or_else(|| summary.error.as_deref().map(|error| one_line(&plain(error))));
     line(&mut text, paint, "error", &paint.bad(&error.unwrap_or_default()));
     line(&mut text, paint, "input", &shown(&plan.input));
     line(&mut text, paint, "output", &shown(&plan.output));
@@ -161,11 +162,11 @@ fn step_row(paint: Paint, step: &StepInfo) -> Vec<String> {
     let error = step.error.as_ref().filter(|_| !is_done).or(step.revert_error.as_ref());
     let why = match error {
         Some(error) => paint.bad(&error_text(error)),
-        None => one_line(step.waits_for.as_deref().unwrap_or_default()),
+        None => one_line(&plain(step.waits_for.as_deref().unwrap_or_default())),
     };
     vec![
         step.id.to_string(),
-        one_line(&step.name),
+        one_line(&task(&step.name)),
         step.phase.clone(),
         paint.step(&step.state),
         step.attempt.to_string(),
@@ -178,10 +179,11 @@ fn step_text(paint: Paint, plan: &str, step: &StepInfo) -> String {
     let mut text = String::new();
     let time = |time: &Option<String>| time.as_deref().map_or_else(String::new, span::shown);
     line(&mut text, paint, "plan", plan);
-    let phase = format!("{}, the {} phase of {}", step.id, step.phase, one_line(&step.name));
+    let phase = format!("{}, the {} phase of {}", step.id, step.phase, one_line(&task(&step.name)));
     line(&mut text, paint, "step", &phase);
     line(&mut text, paint, "state", &paint.step(&step.state));
-    line(&mut text, paint, "waits for", &one_line(step.waits_for.as_deref().unwrap_or_default()));
+    let waits_for = step.waits_for.as_deref().unwrap_or_default();
+    line(&mut text, paint, "waits for", &one_line(&plain(waits_for)));
     line(&mut text, paint, "queue", &step.queue);
     let tries = format!("attempt {}, {} calls, ran {}", step.attempt, step.calls, ran(step.ran_ms));
     line(&mut text, paint, "tries", &tries);

@@ -1,9 +1,13 @@
 //! Places that verbs look at: the store of the settings, or a server. Both answer in the shapes of
 //! the API.
 
-use turnwheel::api::{HistoryLine, PlanDetail, PlanSummary, ScheduleInfo, StepInfo, Tree};
+use std::time::{Duration, SystemTime};
+
+use turnwheel::api::{
+    EndedPlans, HistoryLine, PlanDetail, PlanSummary, ScheduleInfo, StepInfo, Tree,
+};
 use turnwheel::engine::store::{Filter, Order, StoreView};
-use turnwheel::engine::{PlanId, PlanState, Presenter, StepId, World};
+use turnwheel::engine::{PlanId, PlanState, Presenter, StepId, Time, World};
 use turnwheel::flow::WithFlows;
 use turnwheel::shape;
 
@@ -136,6 +140,19 @@ impl Source {
         }
     }
 
+    /// Plans that have ended within the last hours.
+    pub(crate) fn ended(&mut self, hours: u32) -> Result<EndedPlans, Exit> {
+        match self {
+            Self::Store(view, _) => {
+                let span = Duration::from_secs(u64::from(hours) * 3_600);
+                let now = Time::from(SystemTime::now());
+                let tallies = view.tallies(Time(now.0.saturating_sub(span.as_micros() as u64)))?;
+                Ok(shape::ended(&tallies, now, span, 1).all)
+            }
+            Self::Server(server) => Ok(server.ask(|client| client.ended(hours, 1))?.all),
+        }
+    }
+
     /// All schedules, by name.
     pub(crate) fn schedules(&mut self) -> Result<Vec<ScheduleInfo>, Exit> {
         let mut all: Vec<ScheduleInfo> = Vec::new();
@@ -194,9 +211,7 @@ fn query(filter: &Filter) -> Vec<(&'static str, String)> {
         }
     };
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let time = |time: Option<turnwheel::engine::Time>| {
-        time.map_or_else(String::new, |time| time.to_string())
-    };
+    let time = |time: Option<Time>| time.map_or_else(String::new, |time| time.to_string());
     let names = |names: Vec<&str>| names.join(",");
     add("state", names(filter.states.iter().map(|state| state.name()).collect()));
     add("result", names(filter.results.iter().map(|result| result.name()).collect()));

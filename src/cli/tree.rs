@@ -14,6 +14,7 @@ use super::paint::{one_line, Paint};
 use super::settings::Settings;
 use super::show::{error_text, ran};
 use super::source::Source;
+use super::words::{plain, task};
 
 /// Plans below plans are shown to this depth; deeper ones have their ids.
 const DEPTH_MAX: usize = 32;
@@ -126,7 +127,7 @@ fn branches(paint: Paint, tree: &Tree, indent: &str, text: &mut String) {
 }
 
 fn action_line(paint: Paint, node: &TreeNode) -> String {
-    let mut line = one_line(&node.name);
+    let mut line = one_line(&task(&node.name));
     let is_shown = |step: &&Node| step.phase != StepKind::Plan.name();
     for step in node.steps.iter().filter(is_shown) {
         let (number, state) = (format!("#{}", step.id), paint.step(&step.state));
@@ -139,7 +140,7 @@ fn action_line(paint: Paint, node: &TreeNode) -> String {
         if let Some(error) = error {
             line.push_str(&format!(" {}", paint.bad(&error_text(error))));
         } else if let Some(waits_for) = &step.waits_for {
-            line.push_str(&format!(" {}", paint.dim(&one_line(waits_for))));
+            line.push_str(&format!(" {}", paint.dim(&one_line(&plain(waits_for)))));
         }
     }
     line

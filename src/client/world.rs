@@ -49,6 +49,15 @@ impl Client {
         self.get("/slots")
     }
 
+    /// Plans that have ended within the last hours, in so many parts of time.
+    ///
+    /// # Errors
+    ///
+    /// The server does not answer, or refuses.
+    pub fn ended(&self, hours: u32, parts: u32) -> Result<api::Ended, ClientError> {
+        self.get(&format!("/stats/ended?hours={hours}&parts={parts}"))
+    }
+
     /// The queues, the default one first.
     ///
     /// # Errors

@@ -14,10 +14,11 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use turnwheel_engine::schedule::ScheduleView;
+use turnwheel_engine::store::Tally;
 use turnwheel_engine::{Counts, Stats, World};
 use turnwheel_jobs::JobView;
 
-use super::flow_figures::FlowFigures;
+use super::flow_figures::{self, FlowFigures};
 use super::job_figures;
 
 /// Upper limits of the buckets for the time of a request, in seconds: from reads in memory to waits
@@ -68,6 +69,8 @@ pub(super) struct Seen {
     pub(super) jobs: Vec<JobView>,
     /// The first ones by name.
     pub(super) schedules: Vec<ScheduleView>,
+    /// Plans that have ended within an hour.
+    pub(super) ended: Vec<Tally>,
 }
 
 /// A request that is not answered.
@@ -330,6 +333,7 @@ impl Seen {
             let plans = i64::try_from(group.plans).unwrap_or(i64::MAX);
             ConstGauge::new(plans).encode(metric.encode_family(&labels)?)?;
         }
+        flow_figures::encode_hour(&self.ended, self.stats.at, encoder)?;
         encode_schedules(&self.schedules, encoder)?;
         job_figures::encode(&self.jobs, encoder)
     }

@@ -1,6 +1,6 @@
 //! Runs of flows for Prometheus: how many have ended, by flow and result.
 //!
-//! Nothing is counted in the store: the figures follow the durable happenings from the first time that
+//! The counters follow the durable happenings from the first time that
 //! somebody reads them, as counters of Prometheus may begin at any time.
 
 use std::collections::BTreeMap;
@@ -8,15 +8,20 @@ use std::future::{poll_fn, Future};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_core::Stream as _;
 use parking_lot::Mutex;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use turnwheel_engine::store::Tally;
 use turnwheel_engine::watch::{Happening, Watch, WatchFilter, Watched, What};
-use turnwheel_engine::{PlanState, StoreError, World};
+use turnwheel_engine::{PlanState, StoreError, Time, World};
 
 use super::limits::FLOW_FIGURES_MAX;
+use crate::api::EndedPlans;
+use crate::shape;
 
 /// Counts by flow and by what became of a run.
 type Counts = BTreeMap<(String, &'static str), u64>;
@@ -93,6 +98,50 @@ impl FlowFigures {
         }
         Ok(())
     }
+}
+
+/// Hours of the figures that the store counts.
+pub(super) const HOUR: Duration = Duration::from_secs(3_600);
+
+/// Runs of flows that have ended within an hour, by flow without its version: counted in the store,
+/// so all processes tell the same, and at once after a start.
+pub(super) fn encode_hour(
+    tallies: &[Tally],
+    now: Time,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> Result<(), std::fmt::Error> {
+    let of_flow = |tally: &Tally| {
+        let name = flow_of(&tally.name)?.to_owned();
+        Some(Tally { name, ..tally.clone() })
+    };
+    let tallies: Vec<Tally> = tallies.iter().filter_map(of_flow).collect();
+    let flows = shape::ended(&tallies, now, HOUR, 1).names;
+    let shown = &flows[..flows.len().min(FLOW_FIGURES_MAX)];
+    let counts: [(_, _, fn(&EndedPlans) -> u64); 2] = [
+        ("flow_hour_runs", "Runs of a flow that ended within an hour", |plans| plans.ended),
+        ("flow_hour_failures", "Runs of a flow that failed within an hour", |plans| plans.failed),
+    ];
+    for (name, help, value) in counts {
+        let kind = ConstGauge::new(0_i64).metric_type();
+        let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
+        for flow in shown {
+            let runs = i64::try_from(value(&flow.plans)).unwrap_or(i64::MAX);
+            let labels = [("flow", flow.name.as_str())];
+            ConstGauge::new(runs).encode(metric.encode_family(&labels)?)?;
+        }
+    }
+    let help = "The named part of the runs of a flow within an hour took no longer, in seconds";
+    let kind = ConstGauge::new(0.0).metric_type();
+    let mut metric = encoder.encode_descriptor("flow_hour_seconds", help, None, kind)?;
+    for flow in shown {
+        let parts = [("0.5", flow.plans.p50_ms), ("0.99", flow.plans.p99_ms)];
+        for (quantile, ms) in parts {
+            let Some(ms) = ms else { continue };
+            let labels = [("flow", flow.name.as_str()), ("quantile", quantile)];
+            ConstGauge::new(ms / 1e3).encode(metric.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
 }
 
 async fn next(watch: &mut Watch) -> Option<Result<Watched, StoreError>> {

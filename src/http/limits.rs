@@ -139,3 +139,15 @@ pub const LEASES_MAX: usize = 100;
 
 /// Events of one batch: each is a commit for all listeners.
 pub const EVENTS_AT_ONCE: usize = 1_000;
+
+/// Hours of ended plans in one answer: what the store counts.
+pub const ENDED_HOURS_MAX: u32 = 24;
+
+/// Parts of that time: a picture is not wider.
+pub const ENDED_PARTS_MAX: u32 = 120;
+
+/// Plans that are read at once while those of one node are looked for.
+pub const NODE_PAGE: usize = 5_000;
+
+/// How often they are read for one answer.
+pub const NODE_PAGES_MAX: usize = 10;

@@ -124,6 +124,7 @@ fn version_one() -> OpenApiRouter<Api> {
         .routes(routes!(actions::actions))
         .routes(routes!(actions::queues))
         .routes(routes!(actions::locks))
+        .routes(routes!(actions::ended))
         .routes(routes!(actions::stats))
         .routes(routes!(runtime::runtime))
         .routes(routes!(runtime::types))

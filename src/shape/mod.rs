@@ -3,6 +3,7 @@
 //! The server and the command line use the same functions, so both print the same JSON and mask the
 //! same values.
 
+mod ended;
 mod order;
 mod picture;
 mod plan;
@@ -10,6 +11,7 @@ mod schedule;
 
 use turnwheel_engine::{ActionId, PlanView, Presenter, Shown, World};
 
+pub use ended::ended;
 pub use order::give;
 pub use picture::{head, node, tree, tree_node};
 pub use plan::{count, error, ms, names, plan, row, said, step, time, times};

@@ -62,3 +62,24 @@ fn the_help_is_as_it_was_looked_at_last() {
         "the help has changed, first at {differs:?}: look at it, and write it anew with {WRITE}=1"
     );
 }
+
+#[test]
+fn help_fits_into_a_narrow_terminal() {
+    for verbs in [&[][..], &["list"], &["serve"], &["run"], &["cancel"], &["schedule", "add"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_turnwheel"));
+        command.env_clear().env("COLUMNS", "50").args(verbs).arg("--help");
+        let output = command.output().expect("it runs");
+        let help = String::from_utf8(output.stdout).expect("text");
+        for line in help.lines() {
+            let is_one_word = line.split_whitespace().count() < 2;
+            let columns = line.chars().count();
+            assert!(columns <= 50 || is_one_word, "{verbs:?}, {columns} columns: «{line}»");
+        }
+        let examples = help.split("\nExamples:\n").nth(1).unwrap_or_default();
+        let examples = examples.split("\n\n").next().unwrap_or_default();
+        for line in examples.lines() {
+            let is_laid_out = line.starts_with("  turnwheel") || line.starts_with("      ");
+            assert!(is_laid_out, "{verbs:?}: «{line}»");
+        }
+    }
+}

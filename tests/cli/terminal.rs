@@ -107,18 +107,13 @@ fn a_terminal_shows_the_tree_of_a_flow_while_it_runs() {
     let folder = Folder::new();
     folder.write("gate.yaml", GATE);
     let (child, mut screen) = run_on_terminal(&folder, &["run", "gate.yaml"]);
-    screen.wait_for(&[
-        "plan ",
-        "turnwheel resume last goes on",
-        "✓ do/0/first",
-        "▶ do/1/open/do/0/wait",
-    ]);
+    screen.wait_for(&["plan ", "turnwheel resume last goes on", "✓ first", "▶ open › wait"]);
     folder.write("gate", "");
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{:?}", output.status);
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "\"1\\n\"");
     let text = screen.rest();
-    let after = text.rfind("▶ do/1").map_or("", |at| &text[at..]);
+    let after = text.rfind("▶ open").map_or("", |at| &text[at..]);
     assert!(after.contains("\u{1b}[2K") || after.contains("\u{1b}[J"), "it is cleared: {text:?}");
 }
 
@@ -127,7 +122,7 @@ fn an_interrupt_on_a_terminal_says_how_to_go_on_and_loses_nothing() {
     let folder = Folder::new();
     folder.write("gate.yaml", GATE);
     let (child, mut screen) = run_on_terminal(&folder, &["run", "gate.yaml"]);
-    screen.wait_for(&["✓ do/0/first", "▶ do/1/open/do/0/wait"]);
+    screen.wait_for(&["✓ first", "▶ open › wait"]);
     let pid = child.id().to_string();
     let sent = std::process::Command::new("kill").args(["-INT", &pid]).status();
     assert!(sent.is_ok_and(|status| status.success()), "it is sent");

@@ -336,6 +336,57 @@ fn runs_are_counted_by_flow_and_outcome() {
     until(line, || served.get("/metrics").text.contains(line).then_some(()));
 }
 
+#[test]
+fn ended_runs_are_told_by_time_and_by_flow() {
+    let served = served();
+    add(&served, GREET);
+    let start = "/api/v1/flows/shop/greet/1.0.0/start";
+    for _ in 0..2 {
+        let begun = served.post(start, &json!({"input": {"name": "ann"}}));
+        served.ended(begun.json()["id"].as_str().expect("an id"));
+    }
+    let ended = |query: &str| served.get(&format!("/api/v1/stats/ended{query}"));
+    let hour = ended("?hours=1&parts=6").json();
+    assert_eq!((&hour["all"]["ended"], &hour["all"]["failed"]), (&json!(2), &json!(0)));
+    assert!(hour["all"]["p50_ms"].is_f64(), "{hour}");
+    let parts = hour["parts"].as_array().expect("parts");
+    assert_eq!(parts.len(), 6);
+    assert_eq!(parts.iter().filter_map(|part| part["ended"].as_u64()).sum::<u64>(), 2);
+    assert_eq!(hour["names"][0]["name"], "shop/greet:1.0.0");
+    assert_eq!(ended("?flow=shop/greet").json()["all"]["ended"], 2);
+    assert_eq!(ended("?flow=shop/gre").json()["all"]["ended"], 0);
+    for wrong in ["?hours=0", "?hours=25", "?parts=121"] {
+        assert_eq!(ended(wrong).status, 400, "{wrong}");
+    }
+    let metrics = served.get("/metrics").text;
+    assert!(metrics.contains("turnwheel_flow_hour_runs{flow=\"shop/greet\"} 2\n"), "{metrics}");
+    let half = "turnwheel_flow_hour_seconds{flow=\"shop/greet\",quantile=\"0.5\"} 0.";
+    assert!(metrics.contains(half), "{metrics}");
+}
+
+#[test]
+fn runs_of_one_node_are_listed() {
+    let served = served();
+    add(&served, GREET);
+    for _ in 0..3 {
+        let input = json!({"input": {"name": "ann"}});
+        let begun = served.post("/api/v1/flows/shop/greet/1.0.0/start", &input);
+        served.ended(begun.json()["id"].as_str().expect("an id"));
+    }
+    let nodes = served.get("/api/v1/nodes").json();
+    let name = nodes["nodes"][0]["name"].as_str().expect("a name").to_owned();
+    let own = served.get(&format!("/api/v1/plans?limit=2&node={name}")).json();
+    assert_eq!(
+        (own["plans"].as_array().map(Vec::len), &own["is_partial"]),
+        (Some(2), &json!(false))
+    );
+    let next = own["next"].as_str().expect("a third one");
+    let rest = served.get(&format!("/api/v1/plans?limit=2&node={name}&cursor={next}")).json();
+    assert_eq!((rest["plans"].as_array().map(Vec::len), &rest["next"]), (Some(1), &Value::Null));
+    let unknown = served.get("/api/v1/plans?node=nobody");
+    assert_eq!((unknown.status, &unknown.json()["code"]), (404, &json!("node_unknown")));
+}
+
 #[cfg(all(feature = "io", unix))]
 #[test]
 fn a_running_process_shows_the_lines_that_it_has_written() {

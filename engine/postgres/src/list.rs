@@ -2,7 +2,8 @@
 
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::Row;
-use turnwheel_engine::store::{Count, Filter, Order, PlanRow};
+use turnwheel_engine::limits::TALLY_TOOK_MS;
+use turnwheel_engine::store::{Count, Filter, Order, PlanRow, Tally};
 use turnwheel_engine::{PlanId, PlanResult, PlanState, StepId, StoreError, Time, Waiting};
 use uuid::Uuid;
 
@@ -156,6 +157,76 @@ pub(crate) fn counts_of(session: &mut Session, filter: &Filter) -> Result<Vec<Co
         query.sql
     );
     query.read(session, &sql)?.iter().map(counted).collect()
+}
+
+/// The plan at a place of the list, before conditions without an index; nothing if the list reads
+/// no more rows than that.
+pub(crate) fn plan_at(
+    session: &mut Session,
+    filter: &Filter,
+    place: usize,
+) -> Result<Option<PlanId>, StoreError> {
+    if filter.key.is_some() || filter.caller.is_some() {
+        return Ok(None);
+    }
+    let labelled = filter.labels.iter().find(|(_, value)| value.is_some());
+    let (from, id) = match labelled {
+        Some(_) => ("tw.labels AS own", "own.plan"),
+        None => ("tw.plans AS plans", "plans.id"),
+    };
+    let mut query =
+        Query { sql: format!("SELECT {id} FROM {from} WHERE true"), values: Vec::new() };
+    if let Some((name, value)) = labelled {
+        query.text("own.name = ?", Some(name));
+        query.text("own.value = ?", value.as_ref());
+    } else if !filter.states.is_empty() || !filter.results.is_empty() {
+        let fits = |count: &&Count| {
+            (filter.states.is_empty() || filter.states.contains(&count.state))
+                && (filter.results.is_empty() || filter.results.contains(&count.result))
+        };
+        let few: u64 = counts(session)?.iter().filter(fits).map(|count| count.plans).sum();
+        if few <= place as u64 {
+            return Ok(None);
+        }
+    }
+    query.plan(&format!("{id} < ?"), filter.before);
+    query.plan(&format!("{id} > ?"), filter.after);
+    let order = match filter.order {
+        Order::NewestFirst => "DESC",
+        Order::OldestFirst => "ASC",
+    };
+    let offset = query.value(limit(place.saturating_sub(1)), Type::INT8);
+    query.sql.push_str(&format!(" ORDER BY {id} {order} LIMIT 1 OFFSET {offset}"));
+    let rows = query.read(session, &query.sql)?;
+    rows.first().map(|row| plan(row, 0)).transpose()
+}
+
+/// Groups of ended plans in one answer.
+const TALLIES_MAX: usize = 50_000;
+
+/// Numbers of the plans that have ended since a time, by the minute, counted from their rows.
+pub(crate) fn tallies(session: &mut Session, from: Time) -> Result<Vec<Tally>, StoreError> {
+    // The class of a duration is how many limits are below it.
+    let sql = "SELECT ended_at - ended_at % 60000000,
+            CASE label WHEN '' THEN action ELSE label END, result,
+            width_bucket((ended_at - started_at) / 1000 - 1, $2), count(*)
+        FROM tw.plans WHERE state = 'stopped' AND ended_at >= $1
+        GROUP BY 1, 2, 3, 4 ORDER BY 1 DESC LIMIT $3";
+    let (from, most) = (moment(Tally::minute_of(from)), limit(TALLIES_MAX));
+    let limits = TALLY_TOOK_MS.map(|limit| limit as i64).to_vec();
+    let values: [Value<'_>; 3] =
+        [(&from, Type::INT8), (&limits, Type::INT8_ARRAY), (&most, Type::INT8)];
+    let tally = |row: &Row| {
+        let took: Option<i32> = cell(row, 3)?;
+        Ok(Tally {
+            minute: Time(count(row, 0)?),
+            name: string(row, 1)?,
+            result: named(row, 2, PlanResult::from_name)?,
+            took: took.and_then(|took| usize::try_from(took).ok()),
+            plans: count(row, 4)?,
+        })
+    };
+    session.read(sql, &values)?.iter().map(tally).collect()
 }
 
 fn counted(row: &Row) -> Result<Count, StoreError> {

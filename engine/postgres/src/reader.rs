@@ -9,7 +9,7 @@ use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 use turnwheel_engine::store::aside::{whole_again, ValueId};
 use turnwheel_engine::store::{
     slot_of, Count, Filter, Found, Loaded, PlanRow, ScheduleRow, Seq, Slots, StateRow, StateScan,
-    StoreReader, Worlds, Written,
+    StoreReader, Tally, Worlds, Written,
 };
 use turnwheel_engine::{PlanId, StoreError, Time};
 use uuid::Uuid;
@@ -350,6 +350,14 @@ impl StoreReader for Reader {
 
     fn list(&mut self, filter: &Filter) -> Result<Vec<PlanRow>, StoreError> {
         list::list(&mut self.session, filter)
+    }
+
+    fn plan_at(&mut self, filter: &Filter, place: usize) -> Result<Option<PlanId>, StoreError> {
+        list::plan_at(&mut self.session, filter, place)
+    }
+
+    fn tallies(&mut self, from: Time) -> Result<Vec<Tally>, StoreError> {
+        list::tallies(&mut self.session, from)
     }
 
     fn counts(&mut self) -> Result<Vec<Count>, StoreError> {

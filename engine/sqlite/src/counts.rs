@@ -12,7 +12,7 @@ use crate::list::named;
 /// What plans are counted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kind {
-    state: PlanState,
+    pub(super) state: PlanState,
     result: PlanResult,
     waits: Waiting,
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod along;
 mod ballast;
 mod cell;
 mod check;
@@ -21,6 +22,7 @@ mod schema;
 mod statements;
 mod states;
 mod store;
+mod tallies;
 mod transact;
 mod values;
 mod work;

@@ -1,11 +1,27 @@
 //! Lists of plans, and how many there are.
 
 use rusqlite::types::{Type, Value};
-use rusqlite::{params_from_iter, Connection, Row};
+use rusqlite::{params_from_iter, Connection, OptionalExtension as _, Row};
 use turnwheel_engine::store::{Count, Filter, Order, PlanRow};
 use turnwheel_engine::{PlanId, PlanResult, PlanState, StepId, Time, Waiting};
 
+use crate::along::{self as path, Along};
 use crate::cell::number;
+
+/// The longest part of a text that is looked for with a pattern: each byte may become two.
+const PATTERN_BYTES_MAX: usize = 20_000;
+
+/// A text without the signs that mean something in a pattern.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for sign in text.chars() {
+        if matches!(sign, '%' | '_' | '\\') {
+            escaped.push('\\');
+        }
+        escaped.push(sign);
+    }
+    escaped
+}
 
 /// A query that is put together.
 struct Query {
@@ -26,6 +42,23 @@ impl Query {
         }
     }
 
+    /// One of the columns has this part. Both ways know the case of ASCII letters only, as the
+    /// filter says; `LIKE` takes half the time, and patterns of at most 50,000 bytes.
+    fn part(&mut self, columns: &[&str], part: Option<&String>) {
+        let Some(part) = part else { return };
+        let (condition, value) = match part.len() <= PATTERN_BYTES_MAX {
+            true => ("LIKE ? ESCAPE '\\'", format!("%{}%", escaped(part))),
+            false => ("", part.clone()),
+        };
+        let one = |column: &&str| match condition {
+            "" => format!("instr(lower({column}), lower(?)) > 0"),
+            like => format!("{column} {like}"),
+        };
+        let all: Vec<String> = columns.iter().map(one).collect();
+        self.sql.push_str(&format!(" AND ({})", all.join(" OR ")));
+        self.values.extend(columns.iter().map(|_| Value::Text(value.clone())));
+    }
+
     fn time(&mut self, condition: &str, time: Option<Time>) {
         if let Some(Time(us)) = time {
             self.and(condition, Value::Integer(i64::try_from(us).unwrap_or(i64::MAX)));
@@ -38,6 +71,18 @@ impl Query {
         }
     }
 
+    /// The part of the ids, their order, and the limit.
+    fn range(&mut self, id: &str, filter: &Filter) {
+        self.plan(&format!("{id} < ?"), filter.before);
+        self.plan(&format!("{id} > ?"), filter.after);
+        let order = match filter.order {
+            Order::NewestFirst => "DESC",
+            Order::OldestFirst => "ASC",
+        };
+        self.sql.push_str(&format!(" ORDER BY {id} {order} LIMIT ?"));
+        self.values.push(number(filter.limit));
+    }
+
     fn one_of(&mut self, column: &str, names: impl ExactSizeIterator<Item = &'static str>) {
         if names.len() > 0 {
             let places = vec!["?"; names.len()].join(", ");
@@ -47,13 +92,10 @@ impl Query {
     }
 }
 
-fn query(filter: &Filter) -> Query {
-    // Along the index of a label if one is asked for with its value: that has the ids in their order.
-    let labels = &filter.labels;
-    let along = labels.iter().position(|(_, value)| value.is_some());
+fn query(filter: &Filter, along: Along) -> Query {
     let (from, id) = match along {
-        Some(_) => ("labels CROSS JOIN plans ON plans.id = labels.plan", "labels.plan"),
-        None => ("plans", "plans.id"),
+        Along::Label(_) => ("labels CROSS JOIN plans ON plans.id = labels.plan", "labels.plan"),
+        _ => ("plans", "plans.id"),
     };
     let sql = format!(
         "SELECT plans.id, head, state, result, label, created_at, started_at, ended_at, wakes_at,
@@ -61,9 +103,9 @@ fn query(filter: &Filter) -> Query {
          FROM {from} WHERE 1"
     );
     let mut query = Query { sql, values: Vec::new() };
-    for (index, (name, value)) in labels.iter().enumerate() {
+    for (index, (name, value)) in filter.labels.iter().enumerate() {
         let value = value.as_ref();
-        if Some(index) == along {
+        if along == Along::Label(index) {
             query.text("labels.name = ?", Some(name));
             query.text("labels.value = ?", value);
             continue;
@@ -73,17 +115,22 @@ fn query(filter: &Filter) -> Query {
         query.text("l.value = ?", value);
         query.sql.push(')');
     }
-    query.one_of("state", filter.states.iter().map(|state| state.name()));
-    query.one_of("result", filter.results.iter().map(|result| result.name()));
+    match along {
+        Along::State(state) => query.and("state = ?", Value::Text(state.name().to_owned())),
+        // A plus keeps the index over states from being used.
+        _ => query.one_of("+state", filter.states.iter().map(|state| state.name())),
+    }
+    match along {
+        Along::Fault(result) => {
+            query.sql.push_str(path::FAULTS);
+            query.and("result = ?", Value::Text(result.name().to_owned()));
+        }
+        _ => query.one_of("result", filter.results.iter().map(|result| result.name())),
+    }
     query.one_of("waits", filter.waits.iter().map(|waits| waits.name()));
     query.text("label = ?", filter.label.as_ref());
-    // `lower` knows ASCII letters only, as the filter says.
-    query.text("instr(lower(label), lower(?)) > 0", filter.name.as_ref());
-    if let Some(part) = &filter.text {
-        query.text("(instr(lower(label), lower(?)) > 0", Some(part));
-        query.sql.push_str(" OR instr(lower(waits_for), lower(?)) > 0)");
-        query.values.push(Value::Text(part.clone()));
-    }
+    query.part(&["label"], filter.name.as_ref());
+    query.part(&["label", "waits_for"], filter.text.as_ref());
     query.text("action = ?", filter.action.as_ref());
     query.text("by = ?", filter.by.as_ref());
     query.text("plans.id = (SELECT plan FROM keys WHERE key = ?)", filter.key.as_ref());
@@ -100,22 +147,60 @@ fn query(filter: &Filter) -> Query {
                  WHERE follower.plan = plans.id)",
         );
     }
-    query.plan(&format!("{id} < ?"), filter.before);
-    query.plan(&format!("{id} > ?"), filter.after);
-    let order = match filter.order {
-        Order::NewestFirst => "DESC",
-        Order::OldestFirst => "ASC",
-    };
-    query.sql.push_str(&format!(" ORDER BY {id} {order} LIMIT ?"));
-    query.values.push(number(filter.limit));
+    query.range(id, filter);
     query
 }
 
+/// The rows along each of the paths, in the order that is asked for.
 pub(super) fn list(connection: &Connection, filter: &Filter) -> rusqlite::Result<Vec<PlanRow>> {
-    let Query { sql, values } = query(filter);
-    let mut read = connection.prepare_cached(&sql)?;
-    let rows = read.query_map(params_from_iter(values), row)?;
-    rows.collect()
+    let paths = path::of(connection, filter)?;
+    let mut rows = Vec::new();
+    for along in &paths {
+        let Query { sql, values } = query(filter, *along);
+        let mut read = connection.prepare_cached(&sql)?;
+        for row in read.query_map(params_from_iter(values), row)? {
+            rows.push(row?);
+        }
+    }
+    if paths.len() > 1 {
+        rows.sort_unstable_by_key(|row| row.id);
+        if filter.order == Order::NewestFirst {
+            rows.reverse();
+        }
+        rows.truncate(filter.limit);
+    }
+    Ok(rows)
+}
+
+/// The plan at a place of the list, before conditions without an index; nothing if the list reads
+/// no more rows than that.
+pub(super) fn plan_at(
+    connection: &Connection,
+    filter: &Filter,
+    place: usize,
+) -> rusqlite::Result<Option<PlanId>> {
+    let paths = path::of(connection, filter)?;
+    let (from, id, value) = match paths.as_slice() {
+        [Along::Ids] => ("plans WHERE 1", "id", None),
+        [Along::Label(index)] => {
+            let (name, value) = &filter.labels[*index];
+            ("labels WHERE name = ? AND value = ?", "plan", Some((name, value.as_ref())))
+        }
+        _ => return Ok(None),
+    };
+    // Rows are looked up one by one along a label, which takes as long as reading four in a row.
+    let places = if value.is_some() { place.div_ceil(4) } else { place };
+    let mut query = Query { sql: format!("SELECT {id} FROM {from}"), values: Vec::new() };
+    if let Some((name, value)) = value {
+        query.values.push(Value::Text(name.clone()));
+        query.values.push(Value::Text(value.cloned().unwrap_or_default()));
+    }
+    query.range(id, &Filter { limit: 1, ..filter.clone() });
+    query.sql.push_str(" OFFSET ?");
+    query.values.push(number(places.saturating_sub(1)));
+    let mut read = connection.prepare_cached(&query.sql)?;
+    let plan = read.query_row(params_from_iter(query.values), |row| row.get(0)).optional()?;
+    Ok(plan.map(PlanId::from_bytes))
 }
 
 pub(super) fn counts(connection: &Connection) -> rusqlite::Result<Vec<Count>> {
@@ -127,11 +212,23 @@ pub(super) fn counts(connection: &Connection) -> rusqlite::Result<Vec<Count>> {
 
 /// The same of those plans that fit.
 pub(super) fn counts_of(connection: &Connection, filter: &Filter) -> rusqlite::Result<Vec<Count>> {
-    let Query { sql, values } = query(&Filter { limit: usize::MAX, ..filter.clone() });
-    let sql = format!("SELECT state, result, waits, count(*) FROM ({sql}) GROUP BY 1, 2, 3");
-    let mut read = connection.prepare_cached(&sql)?;
-    let counts = read.query_map(params_from_iter(values), count)?;
-    counts.collect()
+    let mut counts: Vec<Count> = Vec::new();
+    for along in path::of(connection, filter)? {
+        let Query { sql, values } = query(&Filter { limit: usize::MAX, ..filter.clone() }, along);
+        let sql = format!("SELECT state, result, waits, count(*) FROM ({sql}) GROUP BY 1, 2, 3");
+        let mut read = connection.prepare_cached(&sql)?;
+        for found in read.query_map(params_from_iter(values), count)? {
+            let found = found?;
+            let same = |known: &&mut Count| {
+                (known.state, known.result, known.waits) == (found.state, found.result, found.waits)
+            };
+            match counts.iter_mut().find(same) {
+                Some(known) => known.plans += found.plans,
+                None => counts.push(found),
+            }
+        }
+    }
+    Ok(counts)
 }
 
 fn count(row: &Row<'_>) -> rusqlite::Result<Count> {

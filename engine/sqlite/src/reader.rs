@@ -5,13 +5,13 @@ use rusqlite::{params_from_iter, Connection, OptionalExtension};
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 use turnwheel_engine::store::{
     slot_of, Count, Filter, Loaded, PlanRow, ScheduleRow, Seq, Slots, StateRow, StateScan,
-    StoreReader, Worlds, Written,
+    StoreReader, Tally, Worlds, Written,
 };
 use turnwheel_engine::{PlanId, StoreError, Time};
 
 use crate::cell::number;
 use crate::error::failure_in;
-use crate::{list, schedules, states, values, worlds};
+use crate::{list, schedules, states, tallies, values, worlds};
 
 pub(super) struct Reader {
     connection: Connection,
@@ -270,6 +270,15 @@ impl StoreReader for Reader {
 
     fn list(&mut self, filter: &Filter) -> Result<Vec<PlanRow>, StoreError> {
         list::list(&self.connection, filter).map_err(|error| failure_in(&self.connection, &error))
+    }
+
+    fn plan_at(&mut self, filter: &Filter, place: usize) -> Result<Option<PlanId>, StoreError> {
+        list::plan_at(&self.connection, filter, place)
+            .map_err(|error| failure_in(&self.connection, &error))
+    }
+
+    fn tallies(&mut self, from: Time) -> Result<Vec<Tally>, StoreError> {
+        tallies::since(&self.connection, from).map_err(|error| failure_in(&self.connection, &error))
     }
 
     fn counts(&mut self) -> Result<Vec<Count>, StoreError> {

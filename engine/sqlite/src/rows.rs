@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use rusqlite::{params, CachedStatement, OptionalExtension, Row, Transaction};
-use turnwheel_engine::store::PlanRow;
-use turnwheel_engine::PlanId;
+use turnwheel_engine::store::{PlanRow, Tallies};
+use turnwheel_engine::{PlanId, PlanState};
 
 use crate::cell::moment;
 use crate::counts::{Counts, Kind};
@@ -61,7 +61,7 @@ impl<'a> RowWriter<'a> {
         &mut self,
         row: &PlanRow,
         is_refresh: bool,
-        counts: &mut Counts,
+        (counts, ended): (&mut Counts, &mut Tallies),
     ) -> rusqlite::Result<()> {
         let before = self.find.query_row([row.id.to_bytes()], Listed::of).optional()?;
         if before.is_none() && is_refresh {
@@ -73,6 +73,10 @@ impl<'a> RowWriter<'a> {
             let bytes = values::keep(self.transaction, row.id, bytes)?;
             let values = params![row.id.to_bytes(), seq, bytes];
             self.transaction.prepare_cached(write)?.execute(values)?;
+        }
+        // Rows of a plan that is over are written again, with a snapshot say.
+        if before.as_ref().is_none_or(|before| before.kind.state != PlanState::Stopped) {
+            ended.add(row);
         }
         match before {
             None => self.insert(row)?,

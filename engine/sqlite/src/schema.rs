@@ -8,10 +8,10 @@ use turnwheel_engine::StoreError;
 use crate::error::failure;
 
 /// The format of the file: `user_version`.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// How to go from each format to the next.
-const MIGRATIONS: [&str; VERSION as usize] = [FIRST, SLOTS, DUE_STATES, NO_TRIGGERS];
+const MIGRATIONS: [&str; VERSION as usize] = [FIRST, SLOTS, DUE_STATES, NO_TRIGGERS, FIGURES];
 
 const FIRST: &str = "CREATE TABLE journal (
          seq INTEGER PRIMARY KEY,
@@ -189,6 +189,18 @@ const NO_TRIGGERS: &str = "DROP TRIGGER IF EXISTS labels_new;
      DROP TRIGGER IF EXISTS counts_new;
      DROP TRIGGER IF EXISTS counts_changed;
      DROP TRIGGER IF EXISTS counts_gone;";
+
+/// An index over plans that did not end well, and numbers of plans that have ended by the minute.
+const FIGURES: &str = "CREATE INDEX plans_faults ON plans (result, id)
+         WHERE result NOT IN ('pending', 'success');
+     CREATE TABLE turnwheel_tallies (
+         minute INTEGER NOT NULL,
+         name TEXT NOT NULL,
+         result TEXT NOT NULL,
+         took INTEGER NOT NULL,
+         plans INTEGER NOT NULL,
+         PRIMARY KEY (minute, name, result, took)
+     ) WITHOUT ROWID;";
 
 /// The names of all tables, indices and triggers of the store.
 pub(super) fn objects() -> HashSet<&'static str> {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
 use turnwheel_engine::limits::STORE_BYTES_MAX;
 use turnwheel_engine::store::{
-    Batch, Change, Hold, Owner, Removal, RowWrite, ScheduleWrite, Seq, StoreWriter, Swap, Upkeep,
-    Verdict, Worlds, WorldsWrite, SCHEDULES_SLOT,
+    Batch, Change, Hold, Owner, Removal, RowWrite, ScheduleWrite, Seq, StoreWriter, Swap, Tallies,
+    Upkeep, Verdict, Worlds, WorldsWrite, SCHEDULES_SLOT,
 };
 use turnwheel_engine::{PlanId, StoreError};
 
@@ -22,7 +22,7 @@ use crate::path::real;
 use crate::room::Room;
 use crate::rows::RowWriter;
 use crate::statements::{entry_writer, free, remove, write_append};
-use crate::{schedules, states, work, worlds};
+use crate::{schedules, states, tallies, work, worlds};
 
 /// Answer of `PRAGMA synchronous` for `NORMAL`.
 const SYNC_NORMAL: i64 = 1;
@@ -377,11 +377,13 @@ fn write_rows(
     worlds: &Worlds,
 ) -> rusqlite::Result<()> {
     let (mut writer, mut counts) = (RowWriter::new(transaction)?, Counts::default());
+    let mut ended = Tallies::default();
     for RowWrite { row, epoch, is_refresh } in rows {
         if worlds.admit(Hold::of(row.id, *epoch)).is_ok() {
-            writer.write(row, *is_refresh, &mut counts)?;
+            writer.write(row, *is_refresh, (&mut counts, &mut ended))?;
         }
     }
+    tallies::write(transaction, ended)?;
     counts.write(transaction)
 }
 

@@ -18,7 +18,7 @@ use super::aside::{parts as parts_aside, Parts};
 use super::{
     Append, Batch, Change, Count, Filter, Found, Loaded, Members, PlanRow, Removal, RowWrite,
     ScheduleRow, ScheduleWrite, Seq, Slots, StateRow, StateScan, Store, StoreKeeper, StoreReader,
-    StoreWriter, Swap, Upkeep, Verdict, Worlds, WorldsWrite, Written, LETTERS, LETTER_SLOT,
+    StoreWriter, Swap, Tally, Upkeep, Verdict, Worlds, WorldsWrite, Written, LETTERS, LETTER_SLOT,
 };
 use crate::error::StoreError;
 use crate::id::PlanId;
@@ -467,6 +467,14 @@ impl StoreReader for Reader {
 
     fn list(&mut self, filter: &Filter) -> Result<Vec<PlanRow>, StoreError> {
         self.inner.list(filter)
+    }
+
+    fn plan_at(&mut self, filter: &Filter, place: usize) -> Result<Option<PlanId>, StoreError> {
+        self.inner.plan_at(filter, place)
+    }
+
+    fn tallies(&mut self, from: Time) -> Result<Vec<Tally>, StoreError> {
+        self.inner.tallies(from)
     }
 
     fn counts(&mut self) -> Result<Vec<Count>, StoreError> {

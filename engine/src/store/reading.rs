@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
-use super::{slot_of, slot_of_key, Filter, ScheduleRow, Seq, Slots, Worlds};
+use super::{slot_of, slot_of_key, Filter, ScheduleRow, Seq, Slots, Tallies, Tally, Worlds};
 use crate::error::StoreError;
 use crate::id::{PlanId, StepId};
 use crate::plan::{PlanResult, PlanState, Waiting};
@@ -279,6 +279,38 @@ pub trait StoreReader: Send {
     ///
     /// The store failed.
     fn list(&mut self, filter: &Filter) -> Result<Vec<PlanRow>, StoreError>;
+
+    /// The plan at this place of a list, counted from 1, as the list is read: before the conditions
+    /// that have no index. Nothing if there are fewer places, or if they are not to be counted:
+    /// then a list of this filter has to be cheap, however few of its rows fit.
+    ///
+    /// Cost: that of so many places of an index.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn plan_at(&mut self, filter: &Filter, place: usize) -> Result<Option<PlanId>, StoreError> {
+        let _uncounted = (filter, place);
+        Ok(None)
+    }
+
+    /// Numbers of plans that were stopped in the minutes since a time, as far back as
+    /// [`TALLY_KEPT`](crate::limits::TALLY_KEPT), in any order. Those of removed plans may be
+    /// in it.
+    ///
+    /// Cost: that of a list of these plans, unless the store has counters.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn tallies(&mut self, from: Time) -> Result<Vec<Tally>, StoreError> {
+        let states = vec![PlanState::Stopped];
+        let ended_from = Some(Tally::minute_of(from));
+        let filter = Filter { states, ended_from, limit: usize::MAX, ..Filter::default() };
+        let mut tallies = Tallies::default();
+        self.list(&filter)?.iter().for_each(|row| tallies.add(row));
+        Ok(tallies.into_rows())
+    }
 
     /// Numbers of plans, by state, result and reason for waiting; without zeros.
     ///

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Count, Filter, Order, Owner, PlanRow, Seq, Store, StoreReader};
+use super::{Count, Filter, Order, Owner, PlanRow, Seq, Store, StoreReader, Tally};
 use uuid::Uuid;
 
 use crate::error::{PlanError, StoreError};
@@ -12,6 +12,7 @@ use crate::journal::{decode, decode_plan};
 use crate::plan::{Plan, Record};
 use crate::run::row;
 use crate::schedule::ScheduleView;
+use crate::time::Time;
 use crate::world::{Counts, PlanView, WorldView};
 
 /// A read-only view of a store. It needs no world, runs no plan, and does not disturb a process
@@ -206,6 +207,15 @@ impl StoreView {
         }
         groups.retain(|group| group.plans > 0);
         Ok(Counts::of(groups))
+    }
+
+    /// Numbers of plans that were stopped in the minutes since a time, as far as their rows say so.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub fn tallies(&mut self, from: Time) -> Result<Vec<Tally>, StoreError> {
+        self.reader.tallies(from)
     }
 
     fn behind(&mut self) -> Result<BTreeMap<PlanId, Seq>, StoreError> {

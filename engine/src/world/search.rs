@@ -4,8 +4,10 @@ use turnwheel_runtime::Failure;
 
 use super::{Asking, Opening, PlanHandle, World};
 use crate::error::{PlanError, StoreError};
+use crate::limits::SEARCH_PLANS;
 use crate::plan::{PlanResult, PlanState, Waiting};
-use crate::store::{Count, Filter, PlanRow, StoreReader};
+use crate::store::{search, Count, Filter, PlanRow, SearchPage, StoreReader, Tally};
+use crate::time::Time;
 
 /// Numbers of plans, by state, result and reason for waiting.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -127,13 +129,44 @@ impl World {
         let world = self.clone();
         Asking::new(async move {
             let mut rows = world.ask(move |reader| reader.list(&filter)).await?;
-            // Holders of a lock change without the plans that wait for it.
-            for row in rows.iter_mut().filter(|row| row.waits == Waiting::Lock) {
-                let waited_for = world.shared.journal.locks().waited_for(row.id);
-                row.waits_for = waited_for.unwrap_or_else(|| std::mem::take(&mut row.waits_for));
-            }
+            world.name_holders(&mut rows);
             Ok(rows)
         })
+    }
+
+    /// As [`list`](Self::list), but stops when it has looked at
+    /// [`SEARCH_PLANS`](crate::limits::SEARCH_PLANS), with the place at which it goes on: for
+    /// conditions that few plans fit.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub fn search(&self, filter: Filter) -> Asking<SearchPage, PlanError> {
+        let world = self.clone();
+        Asking::new(async move {
+            let mut found = world.ask(move |reader| search(reader, &filter, SEARCH_PLANS)).await?;
+            world.name_holders(&mut found.rows);
+            Ok(found)
+        })
+    }
+
+    /// Numbers of plans that were stopped in the minutes since a time, at most
+    /// [`TALLY_KEPT`](crate::limits::TALLY_KEPT) ago.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub fn tallies(&self, from: Time) -> Asking<Vec<Tally>, PlanError> {
+        let world = self.clone();
+        Asking::new(async move { Ok(world.ask(move |reader| reader.tallies(from)).await?) })
+    }
+
+    /// Holders of a lock change without the plans that wait for it.
+    fn name_holders(&self, rows: &mut [PlanRow]) {
+        for row in rows.iter_mut().filter(|row| row.waits == Waiting::Lock) {
+            let waited_for = self.shared.journal.locks().waited_for(row.id);
+            row.waits_for = waited_for.unwrap_or_else(|| std::mem::take(&mut row.waits_for));
+        }
     }
 
     /// The plans that fit, for decisions that are not taken again: an error while some rows say

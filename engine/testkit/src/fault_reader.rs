@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 use turnwheel_engine::store::{
     Count, Filter, Found, Loaded, PlanRow, ScheduleRow, Seq, Slots, StateRow, StateScan,
-    StoreReader, Worlds, Written,
+    StoreReader, Tally, Worlds, Written,
 };
 use turnwheel_engine::{PlanId, StoreError, Time};
 
@@ -147,6 +147,14 @@ impl StoreReader for Reader {
 
     fn list(&mut self, filter: &Filter) -> Result<Vec<PlanRow>, StoreError> {
         self.inner()?.list(filter)
+    }
+
+    fn plan_at(&mut self, filter: &Filter, place: usize) -> Result<Option<PlanId>, StoreError> {
+        self.inner()?.plan_at(filter, place)
+    }
+
+    fn tallies(&mut self, from: Time) -> Result<Vec<Tally>, StoreError> {
+        self.inner()?.tallies(from)
     }
 
     fn counts_of(&mut self, filter: &Filter) -> Result<Vec<Count>, StoreError> {

@@ -54,7 +54,11 @@ pub(crate) fn plans_are_found_by_all_that_is_known_of_them(place: &Place) {
     assert_eq!(list(Filter { text: text("LABEL 1"), by: text("the shop"), ..any() }).len(), 0);
     assert_eq!(list(Filter { name: text("a word"), ..any() }), [] as [u8; 0], "names only");
     assert_eq!(list(Filter { name: text("BEL"), ..any() }), list(any()));
-    assert_eq!(list(Filter { name: text("%"), ..any() }), [] as [u8; 0], "no pattern");
+    for pattern in ["%", "_", "\\", "l%1"] {
+        assert_eq!(list(Filter { name: text(pattern), ..any() }), [] as [u8; 0], "no pattern");
+    }
+    let long = "label".repeat(10_000);
+    assert_eq!(list(Filter { name: Some(long), ..any() }), [] as [u8; 0], "longer than any");
     assert_eq!(list(Filter { caller: Some(plan(1)), ..any() }), [4]);
     assert_eq!(list(Filter { waits: vec![Waiting::Event, Waiting::Retry], ..any() }), [6, 5]);
     let (from, before) = (Some(Time(3)), Some(Time(5)));

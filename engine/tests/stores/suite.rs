@@ -1,6 +1,8 @@
 //! The promises of every store: one behaviour suite for all of them. A program of tests calls
 //! `promises!` for each of its stores.
 
+#[path = "figures.rs"]
+mod figures;
 #[path = "followers.rs"]
 mod followers;
 #[path = "place.rs"]
@@ -16,6 +18,7 @@ mod slots;
 #[path = "values.rs"]
 mod values;
 
+pub(crate) use figures::*;
 pub(crate) use followers::*;
 use place::*;
 pub(crate) use rows::*;
@@ -59,6 +62,8 @@ macro_rules! promises {
             labels_are_found_as_they_are_now,
             plans_are_counted_by_state_result_and_reason,
             plans_that_fit_a_filter_are_counted,
+            searches_that_stop_early_find_all_in_the_end,
+            ended_plans_are_counted_by_the_minute,
             a_write_under_an_old_epoch_writes_nothing_and_names_the_owner,
             an_owner_that_gets_a_slot_back_has_a_new_epoch,
             a_slot_moves_alone_and_a_freed_one_refuses_its_last_owner,

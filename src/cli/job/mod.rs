@@ -131,6 +131,7 @@ enum What {
         name: String,
     },
     /// Remove a job with its history.
+    #[command(alias = "remove")]
     Rm {
         /// The job.
         #[arg(add = ArgValueCompleter::new(complete::jobs))]

@@ -7,6 +7,7 @@ import { EventReader } from "./sse.js";
 export const operations = {
   health: "GET health",
   stats: "GET stats",
+  ended: "GET stats/ended",
   world: "GET world",
   nodes: "GET nodes",
   slots: "GET slots",

@@ -6,7 +6,7 @@ import { Strip } from "./charts.js";
 import { say } from "./dialogs.js";
 import { between, number, percent, plain, span } from "./format.js";
 import { start } from "./flow-start.js";
-import { middle, flowLabels, useRecent } from "./recent.js";
+import { endedOf, flowLabels, useEnded } from "./recent.js";
 import { useAsk, useResource } from "./resource.js";
 import { Ago, Head, html, Loaded, Notice, reason, Search, stateOf, Table, useTitle } from "./ui.js";
 
@@ -53,16 +53,14 @@ function startNewest(flow) {
   ask("flow", { at: flow }).then(start).catch((error) => say(reason(error), true));
 }
 
-function Row({ group, schedules, runs }) {
+function Row({ group, schedules, lately }) {
   const newest = group.versions.at(-1);
-  const own = runs.filter((run) => run.labels["flow.name"] === newest.name && run.labels["flow.namespace"] === newest.namespace);
-  const failed = own.filter((run) => run.result === "error").length;
-  const took = middle(own.filter((run) => run.started_at).map((run) => Date.parse(run.ended_at) - Date.parse(run.started_at)));
+  const { ended, failed, p50_ms: took } = endedOf(lately, newest);
   return html`<tr><td class="name"><a href=${flowAddress(newest)} data-item>${newest.name}</a> <span class="quiet">${newest.namespace}</span></td>
     <td>${newest.version}${group.versions.length > 1 && html`<span class="quiet"> of ${group.versions.length}</span>`}</td>
     <td><${LastRuns} flow=${newest} /></td>
-    <td class="right"><a href=${`#/runs?labels=${encodeURIComponent(flowLabels(newest))}`} aria-label=${`Runs of ${newest.name}`}>${number(own.length)}</a></td><td class="right">${own.length ? html`<span class=${failed ? "error-line" : ""}>${percent(failed, own.length)}</span>` : "–"}</td>
-    <td class="right">${Number.isFinite(took) ? span(took) : "–"}</td>
+    <td class="right"><a href=${`#/runs?labels=${encodeURIComponent(flowLabels(newest))}`} aria-label=${`Runs of ${newest.name}`}>${number(ended)}</a></td><td class="right">${ended ? html`<span class=${failed ? "error-line" : ""}>${percent(failed, ended)}</span>` : "–"}</td>
+    <td class="right">${took === null ? "–" : span(took)}</td>
     <td>${schedulesOf(schedules, group).map((schedule) => html`<a key=${schedule.name} href=${`#/schedules/${encodeURIComponent(schedule.name)}`}>${schedule.name}</a>${" "}${schedule.paused ? "paused" : html`<${Ago} at=${schedule.next} />`} `)}</td>
     <td class="acts"><span class="buttons"><button aria-label=${`Start ${newest.name}`} onClick=${() => startNewest(newest)}>Start…</button></span></td></tr>`;
 }
@@ -79,7 +77,7 @@ export function Flows() {
     ]);
     return { flows, schedules: schedules.schedules };
   }, { every: 10000 });
-  const recent = useRecent();
+  const lately = useEnded(24, 1);
   return html`<${Head} title="Flows"><a class="button main" href="#/add-flow">Add a flow…</a><//>
     <${Loaded} of=${found}>${({ flows, schedules }) => {
     if (!flows) return html`<${Notice} title="This server runs no flows" text="Its runs begin with the actions of the program that serves."><p><a href="#/system/actions">Actions</a></p><//>`;
@@ -88,8 +86,7 @@ export function Flows() {
     return html`<div class="filters"><${Search} onText=${setText} value=${text} label="Search flows" placeholder="Name of a flow" pause=${50} /></div>
       ${groups.length === 0 ? html`<p class="quiet">No flow fits.</p>` : html`<${Table} caption="Flows"
         columns=${[["Flow"], ["Version"], ["Last runs"], ["Ended in a day", "right"], ["Failed", "right"], ["Median", "right"], ["Schedule"], [""]]}>
-        ${groups.slice(0, most).map((group) => html`<${Row} key=${group.key} group=${group} schedules=${schedules} runs=${recent.data?.runs ?? []} />`)}<//>`}
-      ${recent.data?.isPart && html`<p class="quiet">Counted from the newest ${number(recent.data.runs.length)} runs that ended.</p>`}
+        ${groups.slice(0, most).map((group) => html`<${Row} key=${group.key} group=${group} schedules=${schedules} lately=${lately.data} />`)}<//>`}
       ${groups.length > most && html`<button onClick=${() => setMost(most + FLOWS)}>More</button>`}
       ${flows.unheard_events > 0 && html`<p class="quiet">Events that nobody waited for since the world began: ${number(flows.unheard_events)}.</p>`}
       ${flows.unclear_filters > 0 && html`<p class="quiet">Event filters that could not be evaluated: ${number(flows.unclear_filters)} times. The history of the run that listens says why.</p>`}`;

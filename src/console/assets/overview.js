@@ -3,14 +3,13 @@
 import { ask } from "./api.js";
 import { Sparkline } from "./charts.js";
 import { bytes, count, number, percent, plain, rate, span, words } from "./format.js";
-import { byError, middle, slots, useRecent } from "./recent.js";
+import { byError, useEnded } from "./recent.js";
 import { useFigures, useResource } from "./resource.js";
-import { Ago, Facts, Head, html, Loaded, Notice, RunLink, useTitle } from "./ui.js";
+import { Ago, Facts, Head, html, Loaded, Notice, reason, RunLink, useTitle } from "./ui.js";
 
 /** How many failed and paused runs are grouped. */
 const FAILED = 200;
 const KINDS = 8;
-const HOUR_MS = 3_600_000;
 /** What is waited for, where the word of the API is not the reader's. */
 const WAITS = { event: "an event", timer: "a time or the next attempt", plan: "another run", lock: "a lock", decision: "a decision", permission: "a permission", retry: "the next attempt", place: "a place in a queue", "sub-plans": "child runs", time: "its time to begin", store: "the store" };
 
@@ -58,24 +57,23 @@ function Waiting({ of }) {
     </li>`)}</ul>`}</section>`;
 }
 
-function Line({ title, runs, length, parts }) {
-  const of = slots(runs, length, parts);
-  const ended = of.reduce((sum, slot) => sum + slot.ended, 0);
-  const failed = of.reduce((sum, slot) => sum + slot.failed, 0);
-  const took = middle(of.map((slot) => slot.took).filter(Number.isFinite));
+function Line({ title, of }) {
+  const { all, parts } = of;
+  const values = (key) => parts.map((part) => part[key] ?? NaN);
   return html`<tr><th scope="row">${title}</th>
-    <td><${Sparkline} width=${84} values=${of.map((slot) => slot.ended)} label=${`Runs that ended, ${title}`} /></td><td class="right">${number(ended)}</td>
-    <td><${Sparkline} width=${84} kind="bad" values=${of.map((slot) => slot.failed)} label=${`Failures, ${title}`} /></td><td class="right">${number(failed)} ${html`<span class="quiet">${percent(failed, ended)}</span>`}</td>
-    <td><${Sparkline} width=${84} values=${of.map((slot) => slot.took)} label=${`Median duration, ${title}`} /></td><td class="right">${Number.isFinite(took) ? span(took) : "–"}</td></tr>`;
+    <td><${Sparkline} width=${84} values=${values("ended")} label=${`Runs that ended, ${title}`} /></td><td class="right">${number(all.ended)}</td>
+    <td><${Sparkline} width=${84} kind="bad" values=${values("failed")} label=${`Failures, ${title}`} /></td><td class="right">${number(all.failed)} ${html`<span class="quiet">${percent(all.failed, all.ended)}</span>`}</td>
+    <td><${Sparkline} width=${84} values=${values("p50_ms")} label=${`Median duration, ${title}`} /></td><td class="right" title=${all.p99_ms === null ? null : `99 of 100 within ${span(all.p99_ms)}`}>${all.p50_ms === null ? "–" : span(all.p50_ms)}</td></tr>`;
 }
 
 function Lately() {
-  const recent = useRecent();
-  return html`<section class="broad"><h2>Lately</h2><${Loaded} of=${recent}>${({ runs, isPart }) => html`<div class="wide"><table class="lately">
+  const hour = useEnded(1, 30);
+  const day = useEnded(24, 48);
+  return html`<section class="broad"><h2>Lately</h2><div class="wide"><table class="lately">
       <caption class="hidden">Runs that ended, by time</caption>
       <thead><tr><th></th><th scope="col" colspan="2">Ended</th><th scope="col" colspan="2">Failed</th><th scope="col" colspan="2">Median duration</th></tr></thead>
-      <tbody><${Line} title="last hour" runs=${runs} length=${HOUR_MS} parts=${30} /><${Line} title="last day" runs=${runs} length=${24 * HOUR_MS} parts=${48} /></tbody></table></div>
-    ${isPart && html`<p class="quiet">Counted from the newest ${number(runs.length)} runs that ended.</p>`}`}<//></section>`;
+      <tbody>${hour.data && html`<${Line} title="last hour" of=${hour.data} />`}${day.data && html`<${Line} title="last day" of=${day.data} />`}</tbody></table></div>
+    ${(hour.error ?? day.error) && html`<p class="error">${reason(hour.error ?? day.error)}</p>`}</section>`;
 }
 
 function Store({ all }) {

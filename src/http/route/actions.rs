@@ -1,9 +1,19 @@
 //! Definitions of the world: its actions, queues and locks.
 
+use std::time::{Duration, SystemTime};
+
 use axum::extract::State;
 use axum::Json as Answer;
+use serde::Deserialize;
+use turnwheel_engine::Time;
+use utoipa::IntoParams;
 
-use crate::api::{ActionEntry, Actions, LockInfo, Locks, QueueInfo, Queues, Stats, WaitingInfo};
+use crate::api::{
+    ActionEntry, Actions, Ended, LockInfo, Locks, QueueInfo, Queues, Stats, WaitingInfo,
+};
+use crate::http::body::Query;
+use crate::http::code::Code;
+use crate::http::limits::{ENDED_HOURS_MAX, ENDED_PARTS_MAX};
 use crate::http::problem::Problem;
 use crate::http::show;
 use crate::http::state::Api;
@@ -53,6 +63,54 @@ pub(in crate::http) async fn locks(State(api): State<Api>) -> Answer<Locks> {
         waiting: lock.waiting.iter().map(ToString::to_string).collect(),
     };
     Answer(Locks { locks: api.world().locks().into_iter().map(info).collect() })
+}
+
+/// The span of time of ended plans.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct EndedQuery {
+    /// Hours until now; 24 at most.
+    #[param(minimum = 1, maximum = 24, default = 24)]
+    hours: Option<u32>,
+    /// In so many parts of at least a minute; 120 at most.
+    #[param(minimum = 1, maximum = 120, default = 48)]
+    parts: Option<u32>,
+    /// Only the runs of this flow: `namespace/name`.
+    flow: Option<String>,
+}
+
+/// Plans that have ended within the last hours: how many, how many failed, how long they took
+///
+/// The store counts them by the minute as they end, for a day, so this costs as much with a million
+/// plans as with a hundred.
+#[utoipa::path(
+    get, path = "/stats/ended", tag = "world", operation_id = "getEnded", params(EndedQuery),
+    responses((status = 200, description = "The numbers, by time and by name", body = Ended)),
+)]
+pub(in crate::http) async fn ended(
+    State(api): State<Api>,
+    Query(query): Query<EndedQuery>,
+) -> Result<Answer<Ended>, Problem> {
+    let within = |name: &str, value: Option<u32>, usual: u32, max: u32| match value {
+        None => Ok(usual),
+        Some(value) if (1..=max).contains(&value) => Ok(value),
+        Some(value) => {
+            let detail = format!("{name} is {value}, and has to be from 1 to {max}");
+            Err(Problem::new(Code::QueryInvalid, detail))
+        }
+    };
+    let hours = within("hours", query.hours, 24, ENDED_HOURS_MAX)?;
+    let parts = within("parts", query.parts, 48, ENDED_PARTS_MAX)?;
+    let span = Duration::from_secs(u64::from(hours) * 3_600);
+    let now = Time::from(SystemTime::now());
+    let from = Time(now.0.saturating_sub(span.as_micros() as u64));
+    let mut tallies = api.world().tallies(from).await?;
+    if let Some(flow) = query.flow {
+        let start = format!("{flow}:");
+        tallies.retain(|tally| tally.name.starts_with(&start));
+    }
+    Ok(Answer(show::ended(&tallies, now, span, parts as usize)))
 }
 
 /// The state of the world: reasons for waiting, numbers of plans, counts of work

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::Json as Answer;
 use serde::Deserialize;
-use turnwheel_engine::store::{Filter, Order};
+use turnwheel_engine::store::{slot_of, Filter, Order, SearchPage, Slots};
 use turnwheel_engine::{
     BulkOrder, BulkOutcome, PlanError, PlanId, PlanResult, PlanState, Time, Waiting,
 };
@@ -17,7 +17,7 @@ use crate::http::access::Principal;
 use crate::http::body::{PlanAt, Query, Who};
 use crate::http::code::Code;
 use crate::http::cursor::{self, List};
-use crate::http::limits::{PAGE, PAGE_MAX, WAIT_MAX};
+use crate::http::limits::{NODE_PAGE, NODE_PAGES_MAX, PAGE, PAGE_MAX, WAIT_MAX};
 use crate::http::problem::Problem;
 use crate::http::show;
 use crate::http::state::Api;
@@ -60,6 +60,8 @@ pub(in crate::http) struct PlansQuery {
     ended_from: Option<String>,
     /// Only plans that were stopped before this time.
     ended_before: Option<String>,
+    /// Only plans of this node, by its name.
+    node: Option<String>,
     /// Order: `newest` or `oldest` first.
     #[param(inline, default = "newest")]
     order: Option<Newest>,
@@ -101,6 +103,7 @@ pub(in crate::http) async fn list(
     })?;
     let place = place.or(behind);
     let (order, key) = (query.order.unwrap_or_default(), query.key.clone());
+    let query_node = query.node.clone();
     let mut filter =
         filter(&asked(query)).map_err(|problem| Problem::new(Code::QueryInvalid, problem))?;
     match order {
@@ -111,12 +114,56 @@ pub(in crate::http) async fn list(
         filter.key = Some(known_key(&api, &who, key).await?);
     }
     filter.limit = limit + 1;
-    let mut rows = api.world().list(filter).await?;
+    let SearchPage { mut rows, looked_to } = found(&api, filter, query_node).await?;
     let has_more = rows.len() > limit;
     rows.truncate(limit);
-    let last = rows.last().map(|row| row.id).filter(|_| has_more);
+    let last = rows.last().map(|row| row.id).filter(|_| has_more).or(looked_to);
     let next = last.map(|id| cursor::write(List::Plans, &id.to_bytes()));
-    Ok(Answer(PlanPage { plans: rows.into_iter().map(show::row).collect(), next }))
+    let plans = rows.into_iter().map(show::row).collect();
+    Ok(Answer(PlanPage { plans, next, is_partial: looked_to.is_some() }))
+}
+
+/// The plans that fit a filter, and are on a node if one is named.
+async fn found(api: &Api, filter: Filter, node: Option<String>) -> Result<SearchPage, Problem> {
+    let Some(node) = node else { return Ok(api.world().search(filter).await?) };
+    let slots = slots_of(api, &node).await?;
+    let (mut page, mut found) = (filter.clone(), SearchPage::default());
+    page.limit = filter.limit.max(NODE_PAGE);
+    for _ in 0..NODE_PAGES_MAX {
+        let part = api.world().search(page.clone()).await?;
+        let last = part.rows.last().map(|row| row.id).filter(|_| part.rows.len() == page.limit);
+        found.looked_to = part.looked_to.or(last);
+        let own = part.rows.into_iter().filter(|row| slots.has(slot_of(row.id)));
+        found.rows.extend(own);
+        if found.rows.len() >= filter.limit {
+            found.rows.truncate(filter.limit);
+            found.looked_to = None;
+            break;
+        }
+        match found.looked_to {
+            Some(last) if part.looked_to.is_none() => page = page.next_page(last),
+            _ => break,
+        }
+    }
+    Ok(found)
+}
+
+/// The slots of all nodes with a name: of a restarted one there may be two for a moment.
+async fn slots_of(api: &Api, node: &str) -> Result<Slots, Problem> {
+    let world = api.world();
+    let worlds = world.worlds();
+    let owners: Vec<u64> =
+        worlds.iter().filter(|known| known.name == node).map(|known| known.id).collect();
+    if owners.is_empty() {
+        return Err(Problem::new(Code::NodeUnknown, format!("there is no node «{node}»")));
+    }
+    let mut slots = Slots::default();
+    for (slot, owner) in world.slot_owners().iter().enumerate() {
+        if owners.contains(&owner.world) {
+            slots.add(slot);
+        }
+    }
+    Ok(slots)
 }
 
 /// The caller's key, as it is stored.

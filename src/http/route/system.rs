@@ -4,10 +4,12 @@ use axum::extract::State;
 use axum::http::{header, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::Json as Answer;
+use turnwheel_engine::Time;
 
 use crate::api::Health;
 use crate::http::code::Code;
 use crate::http::figures::Seen;
+use crate::http::flow_figures::HOUR;
 use crate::http::limits::{JOB_FIGURES_MAX, SCHEDULE_FIGURES_MAX};
 use crate::http::problem::Problem;
 use crate::http::show;
@@ -70,7 +72,9 @@ pub(in crate::http) async fn metrics(State(api): State<Api>) -> Result<Response,
             None => Vec::new(),
         };
         let schedules = api.world().schedules().list("", SCHEDULE_FIGURES_MAX).await??;
-        Ok::<Seen, Problem>(Seen { stats, counts, jobs, schedules })
+        let from = stats.at.0.saturating_sub(HOUR.as_micros() as u64);
+        let ended = api.world().tallies(Time(from)).await?;
+        Ok::<Seen, Problem>(Seen { stats, counts, jobs, schedules, ended })
     };
     // Without them the other figures are still useful: especially when the store fails.
     let seen = seen.await.inspect_err(|problem| {
