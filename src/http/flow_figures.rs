@@ -100,7 +100,10 @@ impl FlowFigures {
     }
 }
 
-/// Hours of the figures that the store counts.
+/// Name, help and value of a figure.
+type Figure = (&'static str, &'static str, fn(&EndedPlans) -> u64);
+
+/// The span of the figures that the store counts.
 pub(super) const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Runs of flows that have ended within an hour, by flow without its version: counted in the store,
@@ -117,7 +120,7 @@ pub(super) fn encode_hour(
     let tallies: Vec<Tally> = tallies.iter().filter_map(of_flow).collect();
     let flows = shape::ended(&tallies, now, HOUR, 1).names;
     let shown = &flows[..flows.len().min(FLOW_FIGURES_MAX)];
-    let counts: [(_, _, fn(&EndedPlans) -> u64); 2] = [
+    let counts: [Figure; 2] = [
         ("flow_hour_runs", "Runs of a flow that ended within an hour", |plans| plans.ended),
         ("flow_hour_failures", "Runs of a flow that failed within an hour", |plans| plans.failed),
     ];

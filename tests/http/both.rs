@@ -267,6 +267,7 @@ fn the_client_has_every_operation_of_the_api() {
         client.actions().is_err(),
         client.world().is_err(),
         client.queues().is_err(),
+        client.ended(1, 6).is_err(),
         client.locks().is_err(),
         client.runtime().is_err(),
         client.entity_types().is_err(),

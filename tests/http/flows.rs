@@ -374,7 +374,7 @@ fn runs_of_one_node_are_listed() {
         served.ended(begun.json()["id"].as_str().expect("an id"));
     }
     let nodes = served.get("/api/v1/nodes").json();
-    let name = nodes["nodes"][0]["name"].as_str().expect("a name").to_owned();
+    let name = nodes["nodes"][0]["name"].as_str().expect("a name").replace(' ', "%20");
     let own = served.get(&format!("/api/v1/plans?limit=2&node={name}")).json();
     assert_eq!(
         (own["plans"].as_array().map(Vec::len), &own["is_partial"]),
@@ -384,7 +384,7 @@ fn runs_of_one_node_are_listed() {
     let rest = served.get(&format!("/api/v1/plans?limit=2&node={name}&cursor={next}")).json();
     assert_eq!((rest["plans"].as_array().map(Vec::len), &rest["next"]), (Some(1), &Value::Null));
     let unknown = served.get("/api/v1/plans?node=nobody");
-    assert_eq!((unknown.status, &unknown.json()["code"]), (404, &json!("node_unknown")));
+    assert_eq!((unknown.status, &unknown.json()["code"]), (404, &json!("node-unknown")));
 }
 
 #[cfg(all(feature = "io", unix))]

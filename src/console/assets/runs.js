@@ -1,6 +1,6 @@
 // The list of runs: one line a run, filters that are kept in the address, orders for many.
 
-import { useRef, useState } from "./preact-htm.js";
+import { useLayoutEffect, useRef, useState } from "./preact-htm.js";
 import { ask } from "./api.js";
 import { bulk } from "./bulk.js";
 import { order, say } from "./dialogs.js";
@@ -131,7 +131,10 @@ function Rows({ runs, of, names, ticked, tick }) {
     <td class="state" role="cell"><${Badge} of=${stateOf(run)} /></td>
     ${names.map((name) => html`<td key=${name} class=${COLUMNS[name][1]} role="cell">${COLUMNS[name][2](run)}</td>`)}</tr>`, `${names} ${useCell(zone)} ${[...ticked]}`);
   const drawn = useSlices(runs, of, (run) => run.id);
-  return html`<div class="wide runs" style=${{ "--columns": widths(names) }}><table role="table">
+  const place = useRef(null);
+  const columns = widths(names);
+  useLayoutEffect(() => { place.current.style.setProperty("--columns", columns); }, [columns]);
+  return html`<div class="wide runs" ref=${place}><table role="table">
     <caption class="hidden">Runs</caption>
     <thead role="rowgroup"><tr role="row"><th class="tick" role="columnheader"></th><th scope="col" role="columnheader">State</th>${names.map((name) => html`<th key=${name} scope="col" role="columnheader" class=${COLUMNS[name][1]}>${COLUMNS[name][0]}</th>`)}</tr></thead>
     <tbody role="rowgroup">${drawn.map((run) => (run.ended_at ? row(run, run.id) : row({ ...run, at: Date.now() }, run.id)))}</tbody></table></div>`;
