@@ -164,7 +164,7 @@ Who may ask:
         let below = "Examples:\n  turnwheel list\n      the newest 100 plans\n  turnwheel list guide/hello\n";
         assert!(text.contains(below), "{text}");
         assert!(
-            text.contains("\n      whose name, reason to wait or\n      error has this part\n"),
+            text.contains("\n      whose name, reason to wait or error\n      has this part\n"),
             "{text}"
         );
         assert!(text.contains("\n  Clients send"), "each sentence begins a line: {text}");

@@ -290,6 +290,8 @@ fn stored(folder: &Path, lengths: impl IntoIterator<Item = usize>, has_waiting: 
         }
     }
     drop(served);
+    // Connections of requests may end a little later: until then the log has the newest pages.
+    store(&whole).checkpoint().expect("the file is writable");
     std::fs::read(&whole).expect("it is there")
 }
 

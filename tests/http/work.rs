@@ -357,7 +357,8 @@ do:
 fn call(served: &Served, input: &Value) -> String {
     let yaml = [("content-type", "application/yaml")];
     let added = served.send_bytes("POST", "/api/v1/flows", &yaml, Some(CALLS.as_bytes()));
-    assert_eq!(added.status, 201, "{}", added.text);
+    // 200 if it was added before.
+    assert!(matches!(added.status, 200 | 201), "{}", added.text);
     let start = "/api/v1/flows/shop/calls/latest/start";
     let started = served.post(start, &json!({ "input": input }));
     assert_eq!(started.status, 201, "{}", started.text);

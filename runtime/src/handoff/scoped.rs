@@ -101,7 +101,7 @@ impl<T: 'static> Scoped<T> {
     #[inline(always)]
     pub fn enter_here<R>(here: &'static LocalKey<Self>, value: &T, run: impl FnOnce() -> R) -> R {
         // As in `look_here`.
-        let place = here.with(|place| ptr::from_ref(place));
+        let place: *const Self = here.with(ptr::from_ref);
         // SAFETY: the place belongs to this thread, and its end, where it could be dropped, does
         // not come while this call lasts.
         unsafe { &*place }.enter(value, run)
