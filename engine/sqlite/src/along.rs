@@ -4,7 +4,7 @@ use rusqlite::Connection;
 use turnwheel_engine::store::{Count, Filter};
 use turnwheel_engine::{PlanResult, PlanState, Waiting};
 
-use crate::list::counts;
+use crate::counts;
 
 /// A way through the plans in the order of their ids. Several are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub(super) fn of(connection: &Connection, filter: &Filter) -> rusqlite::Result<V
     if states.is_empty() && !by_fault {
         return Ok(vec![Along::Ids]);
     }
-    let counts = counts(connection)?;
+    let counts = counts::all(connection)?;
     let number = |fits: &dyn Fn(&Count) -> bool| -> u64 {
         counts.iter().filter(|count| fits(count)).map(|count| count.plans).sum()
     };

@@ -3,11 +3,29 @@
 //! Rows of plans change the numbers. A transaction sums the changes up and writes each number once:
 //! a batch of rows has a handful of kinds.
 
-use rusqlite::{params, Row, Transaction};
-use turnwheel_engine::store::PlanRow;
+use rusqlite::{params, Connection, Row, Transaction};
+use turnwheel_engine::store::{Count, PlanRow};
 use turnwheel_engine::{PlanResult, PlanState, Waiting};
 
-use crate::list::named;
+use crate::cell::named;
+
+/// The numbers of all plans.
+pub(super) fn all(connection: &Connection) -> rusqlite::Result<Vec<Count>> {
+    let sql = "SELECT state, result, waits, plans FROM counts WHERE plans > 0";
+    let mut read = connection.prepare_cached(sql)?;
+    let counts = read.query_map([], count)?;
+    counts.collect()
+}
+
+/// A number and what it counts, from four columns.
+pub(super) fn count(row: &Row<'_>) -> rusqlite::Result<Count> {
+    Ok(Count {
+        state: named(row, 0, PlanState::from_name)?,
+        result: named(row, 1, PlanResult::from_name)?,
+        waits: named(row, 2, Waiting::from_name)?,
+        plans: row.get(3)?,
+    })
+}
 
 /// What plans are counted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

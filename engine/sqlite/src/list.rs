@@ -1,12 +1,13 @@
 //! Lists of plans, and how many there are.
 
-use rusqlite::types::{Type, Value};
+use rusqlite::types::Value;
 use rusqlite::{params_from_iter, Connection, OptionalExtension as _, Row};
 use turnwheel_engine::store::{Count, Filter, Order, PlanRow};
 use turnwheel_engine::{PlanId, PlanResult, PlanState, StepId, Time, Waiting};
 
 use crate::along::{self as path, Along};
-use crate::cell::number;
+use crate::cell::{named, number, unfit};
+use crate::counts::count;
 
 /// The longest part of a text that is looked for with a pattern: each byte may become two.
 const PATTERN_BYTES_MAX: usize = 20_000;
@@ -203,14 +204,7 @@ pub(super) fn plan_at(
     Ok(plan.map(PlanId::from_bytes))
 }
 
-pub(super) fn counts(connection: &Connection) -> rusqlite::Result<Vec<Count>> {
-    let sql = "SELECT state, result, waits, plans FROM counts WHERE plans > 0";
-    let mut read = connection.prepare_cached(sql)?;
-    let counts = read.query_map([], count)?;
-    counts.collect()
-}
-
-/// The same of those plans that fit.
+/// The numbers of the plans that fit.
 pub(super) fn counts_of(connection: &Connection, filter: &Filter) -> rusqlite::Result<Vec<Count>> {
     let mut counts: Vec<Count> = Vec::new();
     for along in path::of(connection, filter)? {
@@ -229,29 +223,6 @@ pub(super) fn counts_of(connection: &Connection, filter: &Filter) -> rusqlite::R
         }
     }
     Ok(counts)
-}
-
-fn count(row: &Row<'_>) -> rusqlite::Result<Count> {
-    Ok(Count {
-        state: named(row, 0, PlanState::from_name)?,
-        result: named(row, 1, PlanResult::from_name)?,
-        waits: named(row, 2, Waiting::from_name)?,
-        plans: row.get(3)?,
-    })
-}
-
-fn unfit(column: usize, problem: String) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, problem.into())
-}
-
-/// A column that names one of ours.
-pub(super) fn named<T>(
-    row: &Row<'_>,
-    column: usize,
-    from_name: fn(&str) -> Option<T>,
-) -> rusqlite::Result<T> {
-    let name = row.get_ref(column)?.as_str()?;
-    from_name(name).ok_or_else(|| unfit(column, format!("«{name}» is unknown")))
 }
 
 fn row(row: &Row<'_>) -> rusqlite::Result<PlanRow> {

@@ -11,7 +11,7 @@ use turnwheel_engine::{PlanId, StoreError, Time};
 
 use crate::cell::number;
 use crate::error::failure_in;
-use crate::{list, schedules, states, tallies, values, worlds};
+use crate::{counts, list, schedules, states, tallies, values, worlds};
 
 pub(super) struct Reader {
     connection: Connection,
@@ -282,7 +282,7 @@ impl StoreReader for Reader {
     }
 
     fn counts(&mut self) -> Result<Vec<Count>, StoreError> {
-        list::counts(&self.connection).map_err(|error| failure_in(&self.connection, &error))
+        counts::all(&self.connection).map_err(|error| failure_in(&self.connection, &error))
     }
 
     fn counts_of(&mut self, filter: &Filter) -> Result<Vec<Count>, StoreError> {

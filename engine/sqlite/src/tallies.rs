@@ -5,8 +5,7 @@ use turnwheel_engine::limits::TALLY_KEPT;
 use turnwheel_engine::store::{Tallies, Tally};
 use turnwheel_engine::{PlanResult, Time};
 
-use crate::cell::moment;
-use crate::list::named;
+use crate::cell::{moment, named};
 
 /// What a plan that never began has in the place of its duration.
 const NEVER: i64 = -1;
