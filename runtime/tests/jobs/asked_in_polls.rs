@@ -69,7 +69,7 @@ fn answer_asked_inside_a_poll_wakes_a_thread_that_waits_for_it() {
         let server = server(group);
         let open = hold(&server);
         let asked = server.clone();
-        let answer = run_on(group, async move { ask(&asked, 41) });
+        let answer = run_on(group, poll_fn(move |_| Poll::Ready(ask(&asked, 41))));
         let waiting = std::thread::spawn(move || answer.wait());
         assert!(open.complete(()).is_ok());
         assert_eq!(waiting.join().expect("it waits").ok(), Some(42));
