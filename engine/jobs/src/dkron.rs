@@ -39,7 +39,7 @@ pub struct Read {
     pub unknown: Vec<String>,
 }
 
-/// What a field takes, for those who have sent something else.
+/// The kind of value that a field takes, for the message about another kind.
 fn wanted(field: &str) -> Option<&'static str> {
     match field {
         "executor_config" | "tags" | "metadata" => {

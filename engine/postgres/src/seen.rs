@@ -1,5 +1,5 @@
-//! What this process has seen of the database, to find out after a fail-over whether it is still
-//! there.
+//! The state of the database as this process has seen it, to find out after a fail-over whether it
+//! is still there.
 //!
 //! A standby that follows asynchronously may lack the last commits: places, epochs and versions are
 //! then given out a second time. Memory of this process would be written behind them, so it stops

@@ -27,7 +27,7 @@ pub(super) fn count(row: &Row<'_>) -> rusqlite::Result<Count> {
     })
 }
 
-/// What plans are counted by.
+/// The kind of a plan, by which plans are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kind {
     pub(super) state: PlanState,

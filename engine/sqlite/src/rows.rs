@@ -14,7 +14,7 @@ use crate::cell::moment;
 use crate::counts::{Counts, Kind};
 use crate::values;
 
-/// What a stored row says and its change needs.
+/// The columns of a stored row that its change needs.
 pub(super) struct Listed {
     pub(super) kind: Kind,
     /// As JSON.

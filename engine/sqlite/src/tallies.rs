@@ -7,7 +7,7 @@ use turnwheel_engine::{PlanResult, Time};
 
 use crate::cell::{moment, named};
 
-/// What a plan that never began has in the place of its duration.
+/// Stands for the duration of a plan that never began.
 const NEVER: i64 = -1;
 
 /// Adds what a batch has noted, and removes what is older than is kept.

@@ -58,7 +58,7 @@ pub(crate) type Ticket = Box<dyn FnOnce(Result<Verdict, StoreError>) + Send>;
 /// Called with the outcome of an entry, and before that each time that the store does not tell it.
 pub(crate) type EntryTicket = Box<dyn FnMut(EntryOutcome) + Send>;
 
-/// What became of an entry. The usual case is small: a message of two words.
+/// Outcome of an entry. The usual case is small: a message of two words.
 pub(crate) enum EntryOutcome {
     /// It is durable.
     Written(Seq),

@@ -158,7 +158,7 @@ fn modified<'a>(
         let new = budget.weigh(&after).ok_or_else(halt)?;
         let added = set(budget, &mut value, path, after)?;
         is_sliced |= path.iter().any(|key| matches!(key, Val::Obj(_)));
-        // What was not there has been put there as `null` first.
+        // A missing value was put there as `null` first.
         weight = Weight {
             size: (weight.size + added.size + new.size).saturating_sub(old.size),
             bytes: (weight.bytes + added.bytes + new.bytes).saturating_sub(old.bytes),

@@ -58,7 +58,7 @@ impl Weight {
     }
 }
 
-/// What was visited to weigh a value.
+/// The parts that were visited to weigh a value.
 #[derive(Debug, Default)]
 pub(super) struct Visited {
     pub(super) elements: usize,
