@@ -4,9 +4,10 @@ use std::alloc::{self, Layout};
 use std::collections::VecDeque;
 use std::io::Write;
 use std::mem::{align_of, size_of};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
 
-use crate::sync::{AtomicU64, Ordering, PoolMutex};
+use crate::sync::PoolMutex;
 
 /// Pattern that fills freed memory.
 const POISON: u8 = 0xdb;
@@ -36,6 +37,7 @@ pub(crate) struct Life {
 
 impl Life {
     pub(crate) fn new() -> Self {
+        // Of `std`: a number is no part of a protocol, so the models need not know of it.
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         Self { number, inverse: !number }

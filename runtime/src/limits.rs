@@ -121,7 +121,10 @@ pub(crate) const KEEPER_PERIOD: Duration = Duration::from_millis(1);
 pub const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Spare node chunks kept for reuse, process-wide (16 KiB each); more are given back.
-#[cfg_attr(turnwheel_checked, expect(dead_code, reason = "no chunks there"))]
+#[cfg_attr(
+    all(turnwheel_checked, not(turnwheel_loom)),
+    expect(dead_code, reason = "no chunks there")
+)]
 pub(crate) const SPARE_CHUNKS_MAX: usize = 8_192;
 
 /// Stack of a worker thread by default, in bytes.

@@ -252,11 +252,12 @@ impl<T, N> Sender<T, N> {
         let place = unsafe { value_of::<T, N>(self.0) };
         // SAFETY: one sender writes once, and the receiver reads only after `SENT`.
         place.with_mut(|place| unsafe { place.cast::<T>().write(value) });
-        match self.publish() {
-            true => Ok(()),
+        self.publish().map_err(|sender| {
+            // SAFETY: as above: the sender that came back counts still.
+            let place = unsafe { value_of::<T, N>(sender.0) };
             // SAFETY: written above, and never visible to another thread.
-            false => Err(place.with_mut(|place| unsafe { place.cast::<T>().read() })),
-        }
+            place.with_mut(|place| unsafe { place.cast::<T>().read() })
+        })
     }
 
     /// As [`Sender::send`], of a value that is large: it does not pass through the stack.
@@ -275,22 +276,20 @@ impl<T, N> Sender<T, N> {
         place.with_mut(|place| unsafe { place.copy_from_nonoverlapping(value, 1) });
         // SAFETY: it came from a box of the same layout, and frees its memory alone.
         let empty = unsafe { Box::from_raw(value) };
-        match self.publish() {
-            true => Ok(()),
-            // SAFETY: the bytes are a `T`, and the copy was never visible to another thread.
-            false => Err(unsafe { empty.assume_init() }),
-        }
+        // SAFETY: the bytes are a `T`, and the copy was never visible to another thread.
+        self.publish().map_err(|_| unsafe { empty.assume_init() })
     }
 
-    /// Settles the channel with the value in its place. False if it was settled before.
+    /// Settles the channel with the value in its place. Gives the sender back if it was settled
+    /// before: its count keeps the place, from which the value is taken out again.
     #[inline(always)]
-    fn publish(self) -> bool {
+    fn publish(self) -> Result<(), Self> {
         // SAFETY: our count is released if this succeeds; the sender is forgotten then.
         let settled = unsafe { settle_and_release(self.0, SENT) };
-        let Some(waker) = settled else { return false };
+        let Some(waker) = settled else { return Err(self) };
         std::mem::forget(self);
         wake(waker);
-        true
+        Ok(())
     }
 
     /// State shared with the receiver.

@@ -3,9 +3,9 @@
 pub(crate) mod inbox;
 pub(super) mod mail;
 pub(crate) mod node;
-#[cfg(not(turnwheel_checked))]
+#[cfg(any(not(turnwheel_checked), turnwheel_loom))]
 pub(crate) mod pool;
-#[cfg(turnwheel_checked)]
+#[cfg(all(turnwheel_checked, not(turnwheel_loom)))]
 #[path = "../../../checked/pool.rs"]
 mod pool;
 pub(crate) mod room;
