@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
-#[macro_use(clone_fields, debug_fields, default_value, setters)]
+#[macro_use(clone_fields, debug_fields, default_fields, default_value, setters)]
 extern crate turnwheel_runtime;
 
 mod actor;

@@ -99,23 +99,29 @@ pub(crate) trait Answering<M, R>: Target<M> {
     fn ask(&self, message: M) -> Ask<M, R>;
 }
 
-/// An address and the way in which its actor takes the message.
-struct Typed<A: Actor, K> {
-    address: Address<A>,
-    kind: PhantomData<fn() -> K>,
+/// An address or a pool, and the way in which its actors take the message.
+pub(crate) struct Typed<T, K>(pub(crate) T, PhantomData<fn() -> K>);
+
+impl<T, K> Typed<T, K> {
+    pub(crate) fn new(to: &T) -> Arc<Self>
+    where
+        T: Clone,
+    {
+        Arc::new(Self(to.clone(), PhantomData))
+    }
 }
 
-impl<A: Actor, M: MessageFor<A, K>, K: 'static> Target<M> for Typed<A, K> {
+impl<A: Actor, M: MessageFor<A, K>, K: 'static> Target<M> for Typed<Address<A>, K> {
     fn send(&self, message: M, mode: SendMode) -> Result<(), TellError<M>> {
         match mode {
-            SendMode::Tell => self.address.tell(message),
-            SendMode::Urgent => self.address.tell_urgent(message),
-            SendMode::Offer => self.address.offer(message),
+            SendMode::Tell => self.0.tell(message),
+            SendMode::Urgent => self.0.tell_urgent(message),
+            SendMode::Offer => self.0.offer(message),
         }
     }
 
     fn reserve(&self) -> Reserving<M> {
-        let address = self.address.clone();
+        let address = self.0.clone();
         Box::pin(async move {
             let place = address.reserve().await?;
             Ok(RecipientPlace::new(move |message| place.tell(message)))
@@ -123,33 +129,33 @@ impl<A: Actor, M: MessageFor<A, K>, K: 'static> Target<M> for Typed<A, K> {
     }
 
     fn lost(&self, reason: DeadLetterReason) {
-        self.address.system().lose::<M>(|| self.address.name(), reason);
+        self.0.system().lose::<M>(|| self.0.name(), reason);
     }
 
     fn group(&self) -> Group {
-        self.address.task.group()
+        self.0.task.group()
     }
 
     fn holder(&self) -> &dyn Holder {
-        &self.address
+        &self.0
     }
 }
 
-impl<A: Actor, M: MessageFor<A, K>, K: 'static> Answering<M, M::Reply> for Typed<A, K> {
+impl<A: Actor, M: MessageFor<A, K>, K: 'static> Answering<M, M::Reply> for Typed<Address<A>, K> {
     fn ask(&self, message: M) -> Ask<M, M::Reply> {
-        self.address.ask(message)
+        self.0.ask(message)
     }
 }
 
 impl<A: Actor> Address<A> {
     /// This actor as a recipient of messages of type `M`. One allocation.
     pub fn recipient<M: MessageFor<A, K>, K: 'static>(&self) -> Recipient<M> {
-        Recipient { target: Arc::new(Typed::<A, K> { address: self.clone(), kind: PhantomData }) }
+        Recipient::new(Typed::<_, K>::new(self))
     }
 
     /// This actor as a callee of messages of type `M`. One allocation.
     pub fn callee<M: MessageFor<A, K>, K: 'static>(&self) -> Callee<M, M::Reply> {
-        Callee { target: Arc::new(Typed::<A, K> { address: self.clone(), kind: PhantomData }) }
+        Callee::new(Typed::<_, K>::new(self))
     }
 }
 

@@ -27,8 +27,22 @@ macro_rules! clone_fields {
         $($field:ident),+
     ) => {
         impl $(<$($param $(: $bound)?),+>)? Clone for $name $(<$($arg),+>)? {
+            #[inline(always)]
             fn clone(&self) -> Self {
                 Self { $($field: self.$field.clone()),+ }
+            }
+        }
+    };
+}
+
+/// Implements `Default` by the defaults of the fields, without bounds on its parameters.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! default_fields {
+    (impl<$($param:ident $(: $bound:tt)?),+> $name:ty, $($field:ident),+) => {
+        impl<$($param $(: $bound)?),+> ::std::default::Default for $name {
+            fn default() -> Self {
+                Self { $($field: ::std::default::Default::default()),+ }
             }
         }
     };

@@ -56,9 +56,7 @@ const fn class_of(layout: Layout) -> Option<usize> {
 /// Memory for this layout. In line, where the layout is known: then a few instructions.
 #[inline(always)]
 pub(crate) fn take(layout: Layout) -> *mut u8 {
-    let Some(class) = class_of(layout) else {
-        return from_system(layout);
-    };
+    let Some(class) = class_of(layout) else { return from_system(layout) };
     MINE.try_with(|mine| {
         // SAFETY: the magazines belong to this thread, and no call below re-enters them.
         let batch = unsafe { &mut (*mine.get()).0[class] };

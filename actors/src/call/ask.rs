@@ -163,10 +163,7 @@ impl<M, R> Ask<M, R> {
     }
 
     fn wait_small(self) -> Result<R, AskError<M>> {
-        match block_on(self) {
-            Ok(answer) => answer,
-            Err(failure) => Err(AskError::Unanswered(failure)),
-        }
+        block_on(self).unwrap_or_else(|failure| Err(AskError::Unanswered(failure)))
     }
 
     #[inline(never)]
@@ -184,10 +181,7 @@ impl<M, R> Ask<M, R> {
     /// Result of a call whose answer came in a box.
     fn open_received(&mut self, received: Received<Box<Answer<R>>>) -> Result<R, AskError<M>> {
         let taken = match received {
-            Received::Value(answer) => match *answer {
-                Ok(answer) => return Ok(answer),
-                Err(failure) => return Err(unanswered(failure)),
-            },
+            Received::Value(answer) => return (*answer).map_err(unanswered),
             Received::Expired => Received::Expired,
             Received::SenderDropped | Received::AlreadyReceived => Received::SenderDropped,
         };
@@ -205,12 +199,9 @@ impl<M, R> Ask<M, R> {
 
     /// The error of a call that was refused.
     fn refusal(&mut self) -> Result<R, AskError<M>> {
-        match self.other.take() {
-            Some(other) => match *other {
-                Other::Refused(error) => Err(error),
-                Other::Intercepted(_) => Err(AskError::Unanswered(Failure::Cancelled)),
-            },
-            None => Err(AskError::Unanswered(Failure::Cancelled)),
+        match self.other.take().map(|other| *other) {
+            Some(Other::Refused(error)) => Err(error),
+            _ => Err(AskError::Unanswered(Failure::Cancelled)),
         }
     }
 }

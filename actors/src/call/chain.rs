@@ -11,23 +11,11 @@ use turnwheel_runtime::oneshot::{SharedOneshot, WeakOneshot};
 use crate::call::Call;
 
 /// The call that is handled where another one is made.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Above {
     /// Its handler waits for the calls it makes.
     Waiting(SharedOneshot<Call>),
     Beside(WeakOneshot<Call>),
-}
-
-// In line, as the clones below: a call clones the chain of its maker, and a clone that is returned
-// through memory is read back in other sizes than it was written in, which stalls.
-impl Clone for Above {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        match self {
-            Self::Waiting(call) => Self::Waiting(call.clone()),
-            Self::Beside(call) => Self::Beside(call.clone()),
-        }
-    }
 }
 
 impl Above {
@@ -54,12 +42,9 @@ pub(crate) struct CallChain {
     above: Option<Above>,
 }
 
-impl Clone for CallChain {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        Self { asker: self.asker.clone(), above: self.above.clone() }
-    }
-}
+// In line, as the clone of `Asker`: a call clones the chain of its maker, and a clone that is
+// returned through memory is read back in other sizes than it was written in, which stalls.
+clone_fields!(impl CallChain, asker, above);
 
 impl Drop for CallChain {
     #[inline(always)]
@@ -180,13 +165,7 @@ pub(crate) struct Asker {
     pub(crate) is_reentrant: bool,
 }
 
-impl Clone for Asker {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        let Self { actor, ref name, is_reentrant } = *self;
-        Self { actor, name: name.clone(), is_reentrant }
-    }
-}
+clone_fields!(impl Asker, actor, name, is_reentrant);
 
 impl Asker {
     /// Whether this is that actor, and takes nothing while it waits.
@@ -197,21 +176,11 @@ impl Asker {
 }
 
 /// The name of an actor in a chain.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Name {
     /// By its type; costs no count.
     Type(&'static str),
     Own(Arc<str>),
-}
-
-impl Clone for Name {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        match self {
-            Self::Type(name) => Self::Type(name),
-            Self::Own(name) => Self::Own(Arc::clone(name)),
-        }
-    }
 }
 
 impl Deref for Name {

@@ -220,10 +220,8 @@ impl Shared {
     /// Interceptors around the messages of a type.
     fn chain_of<E: Entity>(&self) -> Chain {
         let outer = &self.system.shared().incoming;
-        match self.settings.incoming.get(&TypeId::of::<E>()) {
-            Some(inner) => outer.around(inner),
-            None => outer.clone(),
-        }
+        let inner = self.settings.incoming.get(&TypeId::of::<E>());
+        inner.map_or_else(|| outer.clone(), |inner| outer.around(inner))
     }
 }
 
@@ -282,10 +280,8 @@ impl Entities {
     /// Also called when the last clone of these entities is dropped; but an entity that keeps its
     /// [`EntityContext`] keeps a clone.
     pub fn end_reminders(&self) -> Completion<()> {
-        match &self.shared.reminders {
-            Some(reminders) => reminders.end(),
-            None => Completion::done(()),
-        }
+        let reminders = self.shared.reminders.as_ref();
+        reminders.map_or_else(|| Completion::done(()), |reminders| reminders.end())
     }
 
     pub(crate) fn directory<E: Entity>(&self) -> Arc<Handle<E>> {

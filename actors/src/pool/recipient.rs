@@ -1,6 +1,5 @@
 //! A pool as a recipient of messages of one type, without the type of its actors.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use turnwheel_runtime::{Failure, Group};
@@ -10,36 +9,32 @@ use super::Pool;
 use crate::actor::{Actor, MessageFor};
 use crate::call::Ask;
 use crate::error::TellError;
-use crate::recipient::{Answering, Callee, Recipient, RecipientPlace, Reserving, SendMode, Target};
+use crate::recipient::{
+    Answering, Callee, Recipient, RecipientPlace, Reserving, SendMode, Target, Typed,
+};
 use crate::system::registry::Holder;
 use crate::system::DeadLetterReason;
-
-/// A pool and the way in which its members take the message.
-struct Typed<A: Actor, K> {
-    pool: Pool<A>,
-    kind: PhantomData<fn() -> K>,
-}
 
 impl<A: Actor> Pool<A> {
     /// The pool as a recipient of messages of type `M`: for topics, routers and lists. Keeps the
     /// pool alive as a clone does.
     pub fn recipient<M: MessageFor<A, K>, K: 'static>(&self) -> Recipient<M> {
-        Recipient::new(Arc::new(Typed::<A, K> { pool: self.clone(), kind: PhantomData }))
+        Recipient::new(Typed::<_, K>::new(self))
     }
 
     /// The pool as a callee of messages of type `M`.
     pub fn callee<M: MessageFor<A, K>, K: 'static>(&self) -> Callee<M, M::Reply> {
-        Callee::new(Arc::new(Typed::<A, K> { pool: self.clone(), kind: PhantomData }))
+        Callee::new(Typed::<_, K>::new(self))
     }
 }
 
-impl<A: Actor, M: MessageFor<A, K>, K: 'static> Target<M> for Typed<A, K> {
+impl<A: Actor, M: MessageFor<A, K>, K: 'static> Target<M> for Typed<Pool<A>, K> {
     fn send(&self, message: M, mode: SendMode) -> Result<(), TellError<M>> {
-        self.pool.shared.tell(Route::Any, message, mode)
+        self.0.shared.tell(Route::Any, message, mode)
     }
 
     fn reserve(&self) -> Reserving<M> {
-        let shared = Arc::clone(&self.pool.shared);
+        let shared = Arc::clone(&self.0.shared);
         Box::pin(async move {
             loop {
                 let Some((members, first)) = shared.choose(Route::Any) else {
@@ -63,20 +58,20 @@ impl<A: Actor, M: MessageFor<A, K>, K: 'static> Target<M> for Typed<A, K> {
     }
 
     fn lost(&self, reason: DeadLetterReason) {
-        self.pool.shared.lost::<M>(reason);
+        self.0.shared.lost::<M>(reason);
     }
 
     fn group(&self) -> Group {
-        self.pool.shared.group().clone()
+        self.0.shared.group().clone()
     }
 
     fn holder(&self) -> &dyn Holder {
-        &self.pool
+        &self.0
     }
 }
 
-impl<A: Actor, M: MessageFor<A, K>, K: 'static> Answering<M, M::Reply> for Typed<A, K> {
+impl<A: Actor, M: MessageFor<A, K>, K: 'static> Answering<M, M::Reply> for Typed<Pool<A>, K> {
     fn ask(&self, message: M) -> Ask<M, M::Reply> {
-        self.pool.ask(message)
+        self.0.ask(message)
     }
 }

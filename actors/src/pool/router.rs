@@ -88,29 +88,30 @@ impl<T: Registrable> Router<T> {
     /// There are [`ROUTEES_MAX`].
     pub fn add(&self, actor: T) -> Result<RouteeId, RouterFull> {
         let id = RouteeId(self.shared.next_id.fetch_add(1, Ordering::Relaxed));
-        let mut list = self.shared.list.lock();
-        let mut longer: Vec<_> =
-            list.iter().filter(|(_, routee)| !routee.has_ended()).cloned().collect();
-        if longer.len() >= ROUTEES_MAX {
-            return Err(RouterFull);
-        }
-        longer.push((id, actor));
-        let old = std::mem::replace(&mut *list, Arc::new(longer));
-        drop(list);
-        // It may hold the last addresses of actors: without the lock.
-        drop(old);
-        Ok(id)
+        let mut new = Some((id, actor));
+        self.change(|list| {
+            let mut longer = without_ended(list);
+            if longer.len() < ROUTEES_MAX {
+                longer.extend(new.take());
+            }
+            longer
+        });
+        new.map_or(Ok(id), |_| Err(RouterFull))
     }
 
     /// Takes an actor out; `false` if it is not there. Copies the list.
     pub fn remove(&self, id: RouteeId) -> bool {
+        let is_other = |(routee, _): &&(RouteeId, T)| *routee != id;
+        let old = self.change(|list| list.iter().filter(is_other).cloned().collect());
+        !old.iter().all(|one| is_other(&one))
+    }
+
+    /// Replaces the list. Returns the old one, which may hold the last addresses of actors: they
+    /// are dropped without the lock.
+    fn change(&self, make: impl FnOnce(&List<T>) -> Vec<(RouteeId, T)>) -> List<T> {
         let mut list = self.shared.list.lock();
-        let rest: Vec<_> = list.iter().filter(|(routee, _)| *routee != id).cloned().collect();
-        let is_removed = rest.len() < list.len();
-        let old = std::mem::replace(&mut *list, Arc::new(rest));
-        drop(list);
-        drop(old);
-        is_removed
+        let changed = Arc::new(make(&list));
+        std::mem::replace(&mut *list, changed)
     }
 
     /// The actors that have not ended, in the order added.
@@ -149,16 +150,17 @@ impl<T: Registrable> Router<T> {
     /// The list without ended actors.
     fn living(&self) -> List<T> {
         let list = Arc::clone(&*self.shared.list.lock());
-        let ended = list.iter().filter(|(_, routee)| routee.has_ended()).map(|(id, _)| *id);
-        let ended: Vec<_> = ended.collect();
-        if ended.is_empty() {
+        if list.iter().all(|(_, routee)| !routee.has_ended()) {
             return list;
         }
-        for id in ended {
-            self.remove(id);
-        }
+        self.change(without_ended);
         Arc::clone(&*self.shared.list.lock())
     }
+}
+
+/// The actors of a list that have not ended.
+fn without_ended<T: Registrable>(list: &List<T>) -> Vec<(RouteeId, T)> {
+    list.iter().filter(|(_, routee)| !routee.has_ended()).cloned().collect()
 }
 
 impl<M: 'static> Router<Recipient<M>> {

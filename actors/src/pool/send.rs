@@ -39,10 +39,7 @@ impl<A: Actor> Shared<A> {
         for _ in 0..ROUNDS_MAX {
             let Some((members, first)) = self.choose(route) else { break };
             let (turn, rest) = (&members[first..], &members[..first]);
-            let tries = match route {
-                Route::Any => members.len(),
-                Route::Key(_) => 1,
-            };
+            let tries = if matches!(route, Route::Any) { members.len() } else { 1 };
             let mut last = WAITS;
             let mut has_ended = false;
             for (tried, member) in turn.iter().chain(rest).take(tries).enumerate() {

@@ -51,6 +51,8 @@ pub(super) struct State<A: Actor> {
     is_closed: bool,
 }
 
+default_fields!(impl<A: Actor> State<A>, members, unwatched, is_closed);
+
 /// Result of making one more member.
 pub(super) enum Grown<A: Actor> {
     /// A new member, at this index of the list.
@@ -74,11 +76,7 @@ impl<A: Actor> Shared<A> {
         Self {
             settings,
             supervisor,
-            state: Mutex::new(State {
-                members: Arc::default(),
-                unwatched: Vec::new(),
-                is_closed: false,
-            }),
+            state: Mutex::default(),
             cursor: AtomicUsize::new(0),
             is_poked: AtomicBool::new(false),
         }

@@ -20,13 +20,7 @@ pub(crate) struct Ambient {
     pub(crate) deadline_ns: u64,
 }
 
-impl Clone for Ambient {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        let Self { ref baggage, ref chain, deadline_ns } = *self;
-        Self { baggage: baggage.clone(), chain: chain.clone(), deadline_ns }
-    }
-}
+clone_fields!(impl Ambient, baggage, chain, deadline_ns);
 
 default_value! {
     /// Nothing is ambient.

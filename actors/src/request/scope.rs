@@ -20,10 +20,7 @@ pub(crate) type Panic = Box<dyn Any + Send>;
 /// Polls the future with the ambient context. A panic of the future continues once the future is
 /// dropped.
 pub(crate) async fn within<F: Future>(future: F, ambient: Ambient) -> F::Output {
-    match contained(future, ambient).await {
-        Ok(output) => output,
-        Err(panic) => resume_unwind(panic),
-    }
+    contained(future, ambient).await.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// As [`within`]; a panic of the future becomes its output, for the caller that has to clean up.

@@ -144,6 +144,7 @@ impl ActorTimer {
 }
 
 /// State that the handles and the actor share.
+#[derive(Default)]
 struct TimerState {
     /// The delay before the next tick.
     next: Duration,
@@ -318,10 +319,7 @@ impl<A: Actor> Context<'_, A> {
         let state = Arc::new(Mutex::new(TimerState {
             next: timing.first,
             period: timing.period,
-            is_ticking: false,
-            is_changed: false,
-            is_over: false,
-            armed: None,
+            ..TimerState::default()
         }));
         let ticker = Arc::new(Ticker {
             state: Arc::clone(&state),

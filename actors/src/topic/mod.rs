@@ -164,14 +164,12 @@ impl<M: 'static> Topic<M> {
         Arc::clone(&*self.shared.list.lock())
     }
 
-    /// Makes another list of this one.
+    /// Replaces the list. Returns the old one, which may hold the last addresses of actors: the
+    /// caller drops it, without the lock.
     fn change(&self, make: impl FnOnce(&List<M>) -> Vec<Arc<Subscriber<M>>>) -> List<M> {
         let mut list = self.shared.list.lock();
         let changed = Arc::new(make(&list));
-        let old = std::mem::replace(&mut *list, changed);
-        drop(list);
-        // It may hold the last addresses of actors: the caller drops it, without the lock.
-        old
+        std::mem::replace(&mut *list, changed)
     }
 
     /// Answers how many were there to be removed.

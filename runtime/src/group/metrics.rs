@@ -243,9 +243,7 @@ impl crate::group::GroupShared {
         let live = self.registry.by_class(found.len());
         let metrics = |(index, class, sampled): (usize, String, Option<Sampled>)| {
             let unsampled = ClassMetrics { class, tasks: live[index], ..ClassMetrics::default() };
-            let Some(sampled) = sampled else {
-                return (unsampled.tasks > 0).then_some(unsampled);
-            };
+            let Some(sampled) = sampled else { return (unsampled.tasks > 0).then_some(unsampled) };
             Some(ClassMetrics {
                 turns: sampled.ran.len(),
                 jobs: sampled.jobs,

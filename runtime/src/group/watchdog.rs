@@ -134,9 +134,7 @@ fn look(group: &Arc<GroupShared>, index: usize, is_reported: &mut bool, now_ns: 
     }
     // A task ends inside its turn, and leaves the list first: found and still the same turn means
     // that it is this task.
-    let Some(task) = group.registry.find(running) else {
-        return;
-    };
+    let Some(task) = group.registry.find(running) else { return };
     if worker.stats.turns.get() != turns {
         return;
     }

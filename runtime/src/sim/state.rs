@@ -105,10 +105,7 @@ impl Sim {
         if let Some(group) = groups.iter().find(|group| *group.hub.group == *name) {
             return Group::from_shared(Arc::clone(&group.shared));
         }
-        match self.build(Group::builder(name)) {
-            Ok(group) => group,
-            Err(error) => panic!("{error}"),
-        }
+        self.build(Group::builder(name)).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Builds a group as described, but without threads and on the simulation's clock.

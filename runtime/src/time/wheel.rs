@@ -273,9 +273,7 @@ impl<T> Wheel<T> {
     #[inline]
     fn forget_stale(&mut self) {
         while self.stale > 0 {
-            let Some(Reverse(top)) = self.due.peek() else {
-                break;
-            };
+            let Some(Reverse(top)) = self.due.peek() else { break };
             if is_live(&self.entries, top) {
                 break;
             }
@@ -352,9 +350,7 @@ impl<T> Wheel<T> {
                 Some(Reverse(due)) if due.deadline_ns <= self.now_ns => {}
                 _ => return delivered,
             }
-            let Some(Reverse(due)) = self.due.pop() else {
-                return delivered;
-            };
+            let Some(Reverse(due)) = self.due.pop() else { return delivered };
             debug_assert!(is_live(&self.entries, &due), "the top of the heap is live");
             let value = self.entries.remove(due.index);
             // Before `deliver`, which may panic.

@@ -239,9 +239,7 @@ fn run(local: &Local, search: &mut Search, pace: &mut Pace, mode: &mut Mode) -> 
     let mut turns = 0;
     while !group.is_stopping() {
         let found = pace.next(local).or_else(|| search.look(local, machine_ns, now_ns));
-        let Some(task) = found else {
-            return idle(local, search, mode, turns);
-        };
+        let Some(task) = found else { return idle(local, search, mode, turns) };
         if *mode == Mode::Searching {
             *mode = Mode::Running;
             search.stop_searching(local);

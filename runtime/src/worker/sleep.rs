@@ -157,9 +157,7 @@ impl Sleep {
     /// for it; otherwise the caller searches on its own account only if `and_search`.
     pub(crate) fn leave(&self, worker: usize, and_search: bool) -> bool {
         let mut parked = self.parked.lock();
-        let Some(position) = parked.position(worker) else {
-            return false;
-        };
+        let Some(position) = parked.position(worker) else { return false };
         let (_, mode) = parked.remove(position);
         let watch = if mode == ParkMode::Watch { WATCH } else { 0 };
         let search = if and_search { SEARCHING } else { 0 };

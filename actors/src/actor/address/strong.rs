@@ -136,10 +136,7 @@ impl<A: Actor> Address<A> {
         told.map_err(TellError::from)
     }
 
-    fn send_by<J>(&self, job: J, way: Way<A>) -> Result<(), SubmitError<J>>
-    where
-        J: TaskJob<ActorCell<A>>,
-    {
+    fn send_by<J: TaskJob<ActorCell<A>>>(&self, job: J, way: Way<A>) -> Result<(), SubmitError<J>> {
         match way {
             Way::Urgent => self.task.submit_job_urgent(job),
             Way::Within(limit) => self.task.submit_job_wait(job, limit),
@@ -327,9 +324,8 @@ impl<A: Actor> Address<A> {
     /// Runs a closure on the actor, in its turn among the messages, and returns its result.
     ///
     /// For futures of an [`InterleavedHandler`](crate::InterleavedHandler), tests and tools.
-    pub fn with<R, F>(&self, look: F) -> Ask<With<F>, R>
+    pub fn with<R: Send + 'static, F>(&self, look: F) -> Ask<With<F>, R>
     where
-        R: Send + 'static,
         F: FnOnce(&mut A, &mut Context<'_, A>) -> R + Send + 'static,
     {
         self.ask::<_, kind::Closure<R>>(With(look))

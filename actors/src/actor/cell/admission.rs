@@ -23,9 +23,7 @@ impl<A: Actor> ActorCell<A> {
         if is_activity {
             self.state.note_use(turn.now_ns());
         }
-        let Some(panic) = panic else {
-            return self.drain(turn.reborrow());
-        };
+        let Some(panic) = panic else { return self.drain(turn.reborrow()) };
         if !self.state.is_plain {
             // Runs after the policy hook, which may put another actor into the cell. Refused only
             // with a full fast lane; the next future that ends then takes the waiting messages.
@@ -99,9 +97,7 @@ impl<A: Actor> ActorCell<A> {
         if self.state.is_out() {
             return;
         }
-        let gate = &mut self.state.rare().gate;
-        gate.keep(access, waiter, None, None);
-        if gate.keeps_one() {
+        if self.state.rare().gate.keep(access, waiter, None, None) {
             turn.task().interrupt();
         }
     }
@@ -197,9 +193,7 @@ impl<A: Actor> ActorCell<A> {
                     let gone = Abandoned::by_caller(call, turn.attachment().group().clone());
                     turn.await_interleaved(gone, |cell: &mut Self, turn, ()| cell.end_late(turn))
                 });
-                let gate = &mut self.state.rare().gate;
-                gate.keep(access, waiter, asked, look);
-                if gate.keeps_one() {
+                if self.state.rare().gate.keep(access, waiter, asked, look) {
                     // The message has left the mailbox: an entity notes that a message waits.
                     turn.task().interrupt();
                 }

@@ -74,11 +74,7 @@ pub(crate) struct Gate<A: Actor> {
     waiting: VecDeque<Waiting<A>>,
 }
 
-impl<A: Actor> Default for Gate<A> {
-    fn default() -> Self {
-        Self { readers: 0, chains: 0, waiting: VecDeque::new() }
-    }
-}
+default_fields!(impl<A: Actor> Gate<A>, readers, chains, waiting);
 
 impl<A: Actor> Gate<A> {
     /// Whether nothing is under way that keeps messages out.
@@ -120,16 +116,17 @@ impl<A: Actor> Gate<A> {
         self.chains -= u32::from(admits == Admits::Chain);
     }
 
-    /// Keeps a message until it is admitted. With `look`, messages behind it may be admitted when
-    /// its caller gives up.
+    /// Keeps a message until it is admitted. Returns whether it is the only one. With `look`,
+    /// messages behind it may be admitted when its caller gives up.
     pub(crate) fn keep(
         &mut self,
         access: Access,
         waiter: Waiter<A>,
         call: Option<WeakOneshot<Call>>,
         look: Option<Subscription>,
-    ) {
+    ) -> bool {
         self.waiting.push_back(Waiting { access, waiter, call, look });
+        self.waiting.len() == 1
     }
 
     /// Whether a message of this kind, which waits, keeps others from readers that they would fit
@@ -157,11 +154,6 @@ impl<A: Actor> Gate<A> {
     /// Whether messages wait.
     pub(crate) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
-    }
-
-    /// Whether one message waits, and no other.
-    pub(crate) fn keeps_one(&self) -> bool {
-        self.waiting.len() == 1
     }
 
     /// Takes all that waits, in order.

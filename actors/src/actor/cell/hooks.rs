@@ -139,9 +139,7 @@ impl<A: Actor> ActorCell<A> {
     fn restart(&mut self, turn: &mut Turn<'_, A>, failure: &Failure) -> OnFailure {
         let now_ns = turn.group().now_ns();
         let seed = self.state.id;
-        let Some(restarter) = self.state.rare().restarter.as_mut() else {
-            return OnFailure::Stop;
-        };
+        let Some(restarter) = self.state.rare().restarter.as_mut() else { return OnFailure::Stop };
         let Some(pause) = restarter.next(now_ns, seed) else {
             tracing::error!(actor = turn.name(), %failure, "failed too often to be restarted again");
             return OnFailure::Escalate;

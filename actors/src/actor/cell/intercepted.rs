@@ -91,9 +91,7 @@ impl<A: Actor> ActorCell<A> {
         let begun = ambient.within(|| interception.begin(delivery.message.message()));
         ambient.baggage = interception.info.request.baggage();
         let Delivery { message, reply, .. } = delivery;
-        let Err(failure) = begun else {
-            return Some((interception, message, reply, is_activity));
-        };
+        let Err(failure) = begun else { return Some((interception, message, reply, is_activity)) };
         let mut end = failed::<R>(failure);
         ambient.within(|| interception.end(&mut end));
         self.close_with::<M, _>(reply, end, false, turn);

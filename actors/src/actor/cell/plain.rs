@@ -18,9 +18,7 @@ impl<A: Actor> ActorCell<A> {
         turn: Turn<'_, A>,
         handle: impl FnOnce(&mut A, M, &mut Context<'_, A>) -> R,
     ) {
-        let Some(actor) = &mut self.actor else {
-            return self.drop_without_actor::<M>(&turn);
-        };
+        let Some(actor) = &mut self.actor else { return self.drop_without_actor::<M>(&turn) };
         self.state.note_begin(turn.now_ns());
         // The answer is dropped: there is no caller.
         drop(handle(actor, message, &mut Context::new(turn, &mut self.state)));
@@ -35,9 +33,7 @@ impl<A: Actor> ActorCell<A> {
         handle: impl FnOnce(&mut A, M, &mut Context<'_, A>) -> R,
     ) {
         let Delivery { message, baggage, reply } = delivery;
-        let Some(actor) = &mut self.actor else {
-            return self.drop_without_actor::<M>(&turn);
-        };
+        let Some(actor) = &mut self.actor else { return self.drop_without_actor::<M>(&turn) };
         self.state.note_begin(turn.now_ns());
         let mut cx = Context::new(turn, &mut self.state);
         let Some(reply) = reply else {

@@ -43,27 +43,8 @@ pub(crate) struct RareState<A: Actor> {
     pub(crate) open_streams: Option<Arc<()>>,
 }
 
-impl<A: Actor> Default for RareState<A> {
-    fn default() -> Self {
-        Self {
-            gate: Gate::default(),
-            lender: Lender::new(),
-            name: None,
-            class: None,
-            chain: Chain::default(),
-            askers: [None, None],
-            restarter: None,
-            children: Children::default(),
-            deferred: Vec::new(),
-            is_restarting: false,
-            broken: None,
-            forwarder: None,
-            kept_until_ns: 0,
-            ticking: 0,
-            open_streams: None,
-        }
-    }
-}
+default_fields!(impl<A: Actor> RareState<A>, gate, lender, name, class, chain, askers, restarter,
+    children, deferred, is_restarting, broken, forwarder, kept_until_ns, ticking, open_streams);
 
 impl<A: Actor> RareState<A> {
     /// Whether streams of answers are open.

@@ -246,9 +246,7 @@ impl<A: Actor> ActorCell<A> {
         if self.begin(&delivery, &turn).is_none() {
             return;
         }
-        let Some(actor) = &mut self.actor else {
-            return self.drop_without_actor::<M>(&turn);
-        };
+        let Some(actor) = &mut self.actor else { return self.drop_without_actor::<M>(&turn) };
         let ambient = Ambient::of(&delivery, None);
         let Delivery { message, reply, .. } = delivery;
         let reply = reply.unwrap_or_else(ReplyTo::nobody);
@@ -300,9 +298,7 @@ impl<A: Actor> ActorCell<A> {
         let asker = (A::ADMITS != Admits::All).then(|| self.asker(&turn, true));
         let ambient = Ambient::of(&delivery, asker);
         let Delivery { message, reply, .. } = delivery;
-        let Some(actor) = &mut self.actor else {
-            return self.drop_without_actor::<M>(&turn);
-        };
+        let Some(actor) = &mut self.actor else { return self.drop_without_actor::<M>(&turn) };
         let made = {
             let mut cx = Context::new(turn.reborrow(), &mut self.state);
             let make = AssertUnwindSafe(|| {

@@ -199,10 +199,7 @@ impl<E: Entity> Directory<E> {
 
     /// Ends the activation of a key.
     pub(crate) fn passivate(&self, key: &E::Key) -> Completion<()> {
-        match self.task_of(key) {
-            Some(task) => task.close(),
-            None => Completion::done(()),
-        }
+        self.task_of(key).map_or_else(|| Completion::done(()), |task| task.close())
     }
 }
 

@@ -68,11 +68,9 @@ debug_fields!(impl RemindersBuilder, self => settings: self.settings);
 impl RemindersBuilder {
     /// A type of entities that takes reminders, which are stored under its [`NAME`](Entity::NAME).
     /// Its second parameter is inferred: `entity::<Account, _>()`.
-    pub fn entity<E, K>(mut self) -> Self
+    pub fn entity<E: Entity, K: 'static>(mut self) -> Self
     where
-        E: Entity,
         ReminderTick: MessageFor<E, K, Reply: TickReply>,
-        K: 'static,
     {
         let target = Target::of::<E, K>();
         let (name, type_name) = (target.name, target.type_name);
@@ -124,10 +122,7 @@ impl RemindersBuilder {
         if window < refresh {
             return Err(RemindersError::WindowTooShort { window, refresh });
         }
-        match problem {
-            Some(problem) => Err(problem),
-            None => Ok(Reminders { settings: Arc::new(settings) }),
-        }
+        problem.map_or_else(|| Ok(Reminders { settings: Arc::new(settings) }), Err)
     }
 }
 
@@ -188,10 +183,7 @@ impl Service {
 
     /// Ends it: current ticks are delivered to their end.
     pub(crate) fn end(&self) -> Completion<()> {
-        match self.scheduler.get() {
-            Some(scheduler) => scheduler.close(),
-            None => Completion::done(()),
-        }
+        self.scheduler.get().map_or_else(|| Completion::done(()), Address::close)
     }
 
     pub(super) fn store(&self) -> &dyn ReminderStore {

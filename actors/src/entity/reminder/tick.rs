@@ -67,11 +67,9 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) fn of<E, K>() -> Self
+    pub(super) fn of<E: Entity, K: 'static>() -> Self
     where
-        E: Entity,
         ReminderTick: MessageFor<E, K, Reply: TickReply>,
-        K: 'static,
     {
         let tell: Tell = Box::new(|entities, key, tick, limit| {
             let Some(key) = E::Key::from_text(key) else {

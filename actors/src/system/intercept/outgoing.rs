@@ -209,10 +209,8 @@ impl<S> RetriedCall<S> {
     }
 
     /// Sends the message, with the interceptors that have not begun.
-    fn attempt<M, P, R>(&mut self, message: P) -> Ask<P, R>
+    fn attempt<M: Send + 'static, P: Carry<M>, R>(&mut self, message: P) -> Ask<P, R>
     where
-        M: Send + 'static,
-        P: Carry<M>,
         S: Fn(P, Ambient, Duration) -> Ask<P, R>,
     {
         let (outgoing, left) = (self.outgoing.clone(), self.left());

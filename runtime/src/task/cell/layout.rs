@@ -252,9 +252,7 @@ unsafe fn call_hook<S: Send + 'static, L: Hooks<S>, K>(
     let lifecycle = cell.lifecycle.with_mut(|hooks| unsafe { &mut *hooks });
     // SAFETY: the runner has the state for itself.
     let state = cell.state.with_mut(|state| unsafe { &mut *state });
-    let Some(lifecycle) = lifecycle.look() else {
-        return Ok(OnFailure::Resume);
-    };
+    let Some(lifecycle) = lifecycle.look() else { return Ok(OnFailure::Resume) };
     let mut cx = Context::new(turn);
     match hook {
         Hook::Starting => lifecycle.starting(state, &mut cx)?,
@@ -372,10 +370,7 @@ impl Header {
     /// The optional part; one allocation at its first use.
     #[inline(always)]
     pub(crate) fn extra_or_make(&self) -> &Extra {
-        match self.extra() {
-            Some(extra) => extra,
-            None => self.make_extra(),
-        }
+        self.extra().unwrap_or_else(|| self.make_extra())
     }
 
     #[cold]

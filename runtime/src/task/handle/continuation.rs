@@ -57,14 +57,13 @@ impl<S: Send + 'static> Context<'_, S> {
     }
 
     /// Registers a future; `queue` has it polled.
-    pub(in crate::task) fn begin_future<Fut, F>(
+    pub(in crate::task) fn begin_future<Fut: Future + Send + 'static, F>(
         &mut self,
         kind: Kind,
         future: Fut,
         then: F,
     ) -> Arc<Source>
     where
-        Fut: Future + Send + 'static,
         F: FnOnce(&mut S, &mut Context<'_, S>, Fut::Output) + Send + 'static,
     {
         let mut then = Some(then);

@@ -359,9 +359,8 @@ impl<S: Send + 'static> Task<S> {
     ///
     /// Cost: as [`Task::submit`] and four more atomic operations; the memory of the answer is
     /// reused.
-    pub fn call<R, F>(&self, job: F) -> Completion<R>
+    pub fn call<R: Send + 'static, F>(&self, job: F) -> Completion<R>
     where
-        R: Send + 'static,
         F: FnOnce(&mut S, &mut Context<'_, S>) -> R + Send + 'static,
     {
         if self.is_current() {

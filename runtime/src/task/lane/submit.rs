@@ -127,10 +127,7 @@ pub(crate) fn boxed<J>(
     fn open<J>(error: SubmitError<Boxed<J>>) -> SubmitError<J> {
         SubmitError { kind: error.kind, job: *error.job.0 }
     }
-    match submit(Boxed(Box::new(job))) {
-        Ok(()) => Ok(()),
-        Err(error) => Err(open(error)),
-    }
+    submit(Boxed(Box::new(job))).map_err(open)
 }
 
 /// A job that runs once.

@@ -88,9 +88,7 @@ impl Turn {
             if !self.may_go_on() {
                 return false;
             }
-            let Some(queued) = pop_mail(self.header()) else {
-                break;
-            };
+            let Some(queued) = pop_mail(self.header()) else { break };
             self.run_node(queued.0);
             if !self.fast_jobs() || self.is_signalled() || !self.owner().open.get() {
                 return false;
