@@ -58,6 +58,9 @@ pub const PAGE: usize = 50;
 /// Rows of a page: a larger one would hold up others.
 pub const PAGE_MAX: usize = 1_000;
 
+/// Jobs of one list of Dkron, whose clients ask for all of them: some ten megabytes.
+pub const DKRON_JOBS_MAX: usize = 10_000;
+
 /// Steps of a page: they carry inputs and outputs.
 pub const STEP_PAGE_MAX: usize = 500;
 

@@ -274,6 +274,12 @@ fn a_patch_of_dkron_leaves_what_dkron_does_not_know() {
     assert_eq!((beyond.header("x-total-count"), beyond.ok()), ("1101", json!([])));
     let sorted = server.get("/v1/jobs?_sort=success_count&_start=0&_end=2").ok();
     assert_eq!((&sorted[0]["name"], &sorted[1]["name"]), (&json!("n0000"), &json!("n0001")));
+    let all = server.get("/v1/jobs").ok();
+    let all = all.as_array().expect("a list").iter().map(|job| job["name"].clone());
+    let all: Vec<Value> = all.collect();
+    assert_eq!((all.len(), &all[0], &all[1_100]), (1_101, &json!("n0000"), &json!("rich")));
+    let part = server.get("/v1/jobs?_start=1099&_end=1200&q=n1").ok();
+    assert_eq!(part, json!([]), "the places are those of the jobs that fit");
     server.stopped();
 }
 

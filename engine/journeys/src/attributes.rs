@@ -63,15 +63,14 @@ impl fmt::Display for AttributeType {
 /// A declared type, and the journey that declares it.
 type Declared = (AttributeType, String);
 
-/// The attribute that quiet hours look at.
+/// The attribute that quiet hours look at. It is a zone on every platform: a journey with quiet hours
+/// may come later than the users.
 pub(crate) const TIMEZONE: &str = "timezone";
 
 /// The declared types of all platforms.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attributes {
     platforms: HashMap<String, BTreeMap<String, Declared>>,
-    /// A journey with quiet hours, by platform.
-    quiet: HashMap<String, String>,
 }
 
 impl Attributes {
@@ -81,13 +80,17 @@ impl Attributes {
             let of = self.platforms.entry(settings.platform.clone()).or_default();
             of.entry(name.clone()).or_insert_with(|| (*kind, journey.to_owned()));
         }
-        if settings.quiet.is_some() {
-            self.quiet.insert(settings.platform.clone(), journey.to_owned());
-        }
     }
 
-    /// Refuses types that other journeys of the platform declare otherwise.
+    /// Refuses types that other journeys of the platform declare otherwise, and zones that are no text.
     pub(crate) fn admit(&self, journey: &str, settings: &Settings) -> Result<(), JourneyError> {
+        let zone = settings.attributes.get(TIMEZONE);
+        if let Some(kind) = zone.filter(|kind| **kind != AttributeType::String) {
+            let problem = format!(
+                "«{TIMEZONE}» is the name of a time zone: declare it as string, and not as {kind}"
+            );
+            return Err(JourneyError::Invalid { what: "attributes", problem });
+        }
         let Some(of) = self.platforms.get(&settings.platform) else { return Ok(()) };
         let problem = settings.attributes.iter().find_map(|(name, kind)| {
             let (known, by) = of.get(name)?;
@@ -100,8 +103,8 @@ impl Attributes {
         }
     }
 
-    /// Refuses values of other types than the declared ones, and unknown time zones if a journey has
-    /// quiet hours. Attributes that no journey declares may be anything.
+    /// Refuses values of other types than the declared ones, and unknown time zones. Other attributes
+    /// that no journey declares may be anything.
     pub(crate) fn check(
         &self,
         platform: &str,
@@ -118,12 +121,11 @@ impl Attributes {
             })
         });
         let mut wrong: Vec<String> = wrong.collect();
-        if let Some((value, journey)) = values.get(TIMEZONE).zip(self.quiet.get(platform)) {
-            if value.as_str().is_none_or(|name| TimeZone::get(name).is_err()) && !value.is_null() {
+        if let Some(value) = values.get(TIMEZONE).filter(|value| !value.is_null()) {
+            if value.as_str().is_none_or(|name| TimeZone::get(name).is_err()) {
                 let shown = shown(value);
                 wrong.push(format!(
-                    "«{TIMEZONE}» is a time zone such as Europe/Berlin, and not {shown} (journey \
-                     «{journey}» has quiet hours)"
+                    "«{TIMEZONE}» is a time zone such as Europe/Berlin, and not {shown}"
                 ));
             }
         }

@@ -1,16 +1,17 @@
-//! Dkron's lists of jobs: read page by page, so that one with an end holds no more jobs than that.
+//! Dkron's lists of jobs: read page by page. A list holds the jobs that it shows, at most
+//! [`DKRON_JOBS_MAX`], and of the others what they are sorted by.
 
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use serde_json::Value;
 use turnwheel_engine::Time;
-use turnwheel_jobs::{dkron, JobView, Jobs};
+use turnwheel_jobs::{dkron, JobError, JobView, Jobs};
 
 use super::dkron::{answer, given, place, with_total, Given};
 use super::jobs::jobs;
 use crate::http::code::Code;
-use crate::http::limits::PAGE_MAX;
+use crate::http::limits::{DKRON_JOBS_MAX, PAGE_MAX};
 use crate::http::problem::Problem;
 use crate::http::state::Api;
 
@@ -72,51 +73,90 @@ fn key(view: &JobView, by: &str) -> Result<Key, Problem> {
     })
 }
 
-/// The jobs of a list up to its end, sorted.
-struct Sorted {
-    jobs: Vec<(Key, JobView)>,
+/// The places of a list that are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shown {
+    start: usize,
     end: usize,
-    is_descending: bool,
 }
 
-impl Sorted {
-    fn add(&mut self, key: Key, view: JobView) {
-        self.jobs.push((key, view));
-        if self.jobs.len() >= self.end.saturating_mul(2).max(PAGE_MAX) {
-            self.sort();
-        }
+impl Shown {
+    fn of(given: &Given) -> Result<Self, Problem> {
+        let (start, end) = (place(given, "_start")?, place(given, "_end")?);
+        Ok(Self { start: start.unwrap_or(0), end: end.unwrap_or(usize::MAX) })
     }
 
-    fn sort(&mut self) {
-        let is_descending = self.is_descending;
-        self.jobs.sort_by(|(key, view), (other, than)| {
-            let by_name = || view.spec.name.cmp(&than.spec.name);
-            let order = key.cmp(other).then_with(by_name);
-            if is_descending {
-                order.reverse()
-            } else {
-                order
-            }
-        });
-        self.jobs.truncate(self.end);
+    /// The places of a list of so many jobs. More than an answer has are refused, and not cut: a
+    /// backup that lacks jobs must not look like one.
+    fn of_total(self, total: usize) -> Result<Self, Problem> {
+        let end = self.end.min(total);
+        let start = self.start.min(end);
+        if end - start <= DKRON_JOBS_MAX {
+            return Ok(Self { start, end });
+        }
+        let detail = format!(
+            "the query: _end: {} of {total} jobs were asked for, and an answer has at most \
+             {DKRON_JOBS_MAX}: ask for parts with _start and _end, such as \
+             _start={start}&_end={}",
+            end - start,
+            start + DKRON_JOBS_MAX,
+        );
+        Err(Problem::new(Code::QueryInvalid, detail))
+    }
+
+    fn has(self, place: usize) -> bool {
+        (self.start..self.end).contains(&place)
     }
 }
 
 pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
     let (jobs, given) = (jobs(&api)?, given(&uri));
-    let (start, end) = (place(&given, "_start")?, place(&given, "_end")?);
-    let (start, end) = (start.unwrap_or(0), end.unwrap_or(usize::MAX));
+    let shown = Shown::of(&given)?;
     let by = given.get("_sort").map_or("", String::as_str);
     let is_descending = given.get("_order").is_some_and(|order| order.eq_ignore_ascii_case("desc"));
-    let (mut total, mut problem) = (0, None);
-    let mut sorted = Sorted { jobs: Vec::new(), end, is_descending };
+    let is_by_name = matches!(by, "" | "id" | "name") && !is_descending;
+    let (total, views) = match is_by_name {
+        true => by_name(jobs, &given, shown).await?,
+        false => sorted(jobs, &given, (by, is_descending), shown).await?,
+    };
+    let list = Value::Array(views.iter().map(dkron::job).collect());
+    Ok(with_total(answer(jobs, &uri, StatusCode::OK, &list), total))
+}
+
+/// The jobs at these places in the order of their names, in which they come, and how many fit.
+async fn by_name(
+    jobs: &Jobs,
+    given: &Given,
+    shown: Shown,
+) -> Result<(usize, Vec<JobView>), Problem> {
+    let (mut total, mut views) = (0, Vec::new());
     each(jobs, |view| {
-        if !fits(&view, &given) {
+        if !fits(&view, given) {
             return;
         }
+        if shown.has(total) && views.len() < DKRON_JOBS_MAX {
+            views.push(view);
+        }
         total += 1;
+    })
+    .await?;
+    shown.of_total(total).map(|_| (total, views))
+}
+
+/// The jobs at these places in another order, and how many fit.
+async fn sorted(
+    jobs: &Jobs,
+    given: &Given,
+    (by, is_descending): (&str, bool),
+    shown: Shown,
+) -> Result<(usize, Vec<JobView>), Problem> {
+    let (mut places, mut problem) = (Vec::new(), None);
+    each(jobs, |view| {
+        if !fits(&view, given) {
+            return;
+        }
         match key(&view, by) {
-            Ok(key) => sorted.add(key, view),
+            Ok(key) => places.push((key, view.spec.name)),
             Err(wrong) => problem = Some(wrong),
         }
     })
@@ -124,10 +164,23 @@ pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, P
     if let Some(problem) = problem {
         return Err(problem);
     }
-    sorted.sort();
-    let shown = sorted.jobs.iter().skip(start).map(|(_, view)| dkron::job(view));
-    let shown = Value::Array(shown.collect());
-    Ok(with_total(answer(jobs, &uri, StatusCode::OK, &shown), total))
+    let total = places.len();
+    let Shown { start, end } = shown.of_total(total)?;
+    // Of equal keys the name decides.
+    places.sort_unstable();
+    if is_descending {
+        places.reverse();
+    }
+    let mut views = Vec::with_capacity(end - start);
+    for (_, name) in places.drain(start..end) {
+        match jobs.get(&name).await? {
+            Ok(view) => views.push(view),
+            // It was removed meanwhile.
+            Err(JobError::Unknown(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok((total, views))
 }
 
 pub(super) async fn busy(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
@@ -149,4 +202,29 @@ pub(super) async fn busy(State(api): State<Api>, uri: Uri) -> Result<Response, P
     let total = running.len();
     let list = Value::Array(running.into_iter().map(|(_, shown)| shown).collect());
     Ok(with_total(answer(jobs, &uri, StatusCode::OK, &list), total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn part_of_a_list_ends_with_it_and_one_that_is_too_large_is_refused() {
+        let shown = |start, end, total| Shown { start, end }.of_total(total);
+        let places = |start, end, total| {
+            shown(start, end, total).map(|it| (it.start, it.end)).expect("it is not too large")
+        };
+        let all = usize::MAX;
+        assert_eq!(places(0, all, DKRON_JOBS_MAX), (0, DKRON_JOBS_MAX));
+        assert_eq!(places(5, 7, 6), (5, 6));
+        assert_eq!(places(7, 9, 6), (6, 6));
+        assert_eq!(places(9, 3, 20), (3, 3));
+        let million = 1_000_000;
+        assert_eq!(places(million - 1, all, million), (million - 1, million));
+        let problem = shown(2, all, DKRON_JOBS_MAX + 3).expect_err("it is too large");
+        let said = format!("{problem:?}");
+        let expected = format!("_start=2&_end={}", DKRON_JOBS_MAX + 2);
+        assert!(said.contains(&expected), "{said}");
+        assert!(shown(0, DKRON_JOBS_MAX + 1, million).is_err(), "with an end too");
+    }
 }

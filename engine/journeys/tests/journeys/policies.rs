@@ -104,21 +104,33 @@ fn message_that_finds_the_outbox_full_is_lost_with_a_reason() {
 }
 
 #[test]
-fn timezone_that_is_none_is_refused_where_a_journey_has_quiet_hours() {
+fn unknown_timezone_is_refused_with_and_without_quiet_hours() {
     let stage = stage("");
-    let set = |zone: Value| {
+    let set = |user: &str, zone: Value| {
         let fields = attributes(json!({ "timezone": zone }));
-        stage.wait(stage.journeys.set_user(P, "u", fields, None)).map_err(|it| it.to_string())
+        stage.wait(stage.journeys.set_user(P, user, fields, None)).map_err(|it| it.to_string())
     };
-    set(json!("Mars")).expect("nothing looks at it");
+    let refused = || {
+        for wrong in [json!("Mars"), json!(1), json!("")] {
+            let said = set("u", wrong.clone()).expect_err("it is refused");
+            let expected = format!(
+                "attributes: «timezone» is a time zone such as Europe/Berlin, and not {wrong}"
+            );
+            assert_eq!(said, expected);
+        }
+    };
+    refused();
     stage.put(&ask("quiet: { from: '20:00', to: '08:00' }\n"));
-    for wrong in [json!("Mars"), json!(1)] {
-        let said = set(wrong.clone()).expect_err("it is refused");
-        let expected = format!("«timezone» is a time zone such as Europe/Berlin, and not {wrong}");
-        assert!(said.contains(&expected), "{said}");
-    }
-    set(json!("Asia/Tokyo")).expect("it is known");
-    set(Value::Null).expect("it is removed");
+    refused();
+    set("u", json!("Asia/Tokyo")).expect("it is known");
+    set("u", Value::Null).expect("it is removed");
+    let wrong = ask("attributes: { timezone: integer }\n");
+    let put = stage.sim.block_on(stage.journeys.put(&wrong, "test")).expect("it ends");
+    assert_eq!(
+        put.expect_err("no value would be right").to_string(),
+        "attributes: «timezone» is the name of a time zone: declare it as string, and not as an \
+         integer"
+    );
 }
 
 #[test]
