@@ -229,6 +229,10 @@ pub const SCHEDULES_MAX: usize = 100_000;
 /// Bytes of a schedule's name: it is part of the key of each launch.
 pub const SCHEDULE_NAME_BYTES_MAX: usize = 200;
 
+/// Requests that wait while a world that begins to serve the schedules reads them; later ones are
+/// refused, and may be sent again.
+pub const SCHEDULE_HELD_MAX: usize = 10_000;
+
 /// Delay of a launch after which its time counts as missed. It is longer than
 /// [`SCHEDULE_CLOCK_CHECK`]: a jump of the clock is noticed only after that.
 pub const SCHEDULE_LATE_MAX: Duration = Duration::from_secs(120);

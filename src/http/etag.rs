@@ -1,24 +1,15 @@
 //! Entity tags: an edit that names one fails if somebody else was faster (RFC 9110, section 13).
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{header, HeaderName};
 use axum::response::{IntoResponse, Response};
 use axum::Json as Answer;
 use serde::Serialize;
+use turnwheel_engine::schedule::Expected;
 
 use super::code::Code;
 use super::problem::Problem;
-
-/// The tag of something with this definition.
-pub(super) fn of(definition: &impl Serialize) -> String {
-    let mut hasher = DefaultHasher::new();
-    // Definitions are written as JSON in every answer: they can be.
-    serde_json::to_string(definition).unwrap_or_default().hash(&mut hasher);
-    format!("{:016x}", hasher.finish())
-}
 
 /// An answer with its entity tag.
 pub(super) fn tagged(tag: &str, body: impl Serialize) -> Response {
@@ -95,9 +86,17 @@ impl Precondition {
         }
     }
 
-    /// Whether the current state matters.
-    pub(super) fn is_given(&self) -> bool {
-        self.is_new || self.matches.is_some()
+    /// The same for a schedule. A tag that is no revision is that of no state.
+    pub(super) fn of_schedule(&self) -> Expected {
+        match &self.matches {
+            _ if self.is_new => Expected::Absent,
+            None => Expected::Any,
+            Some(_) if self.is_any() => Expected::Present,
+            Some(tags) => {
+                let revision = |tag: &String| u64::from_str_radix(tag, 16).ok();
+                Expected::Revisions(tags.iter().filter_map(revision).collect())
+            }
+        }
     }
 }
 

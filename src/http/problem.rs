@@ -170,6 +170,7 @@ impl From<ScheduleError> for Problem {
             ScheduleError::Busy { .. } | ScheduleError::Changed(_) | ScheduleError::TooMany => {
                 Self::new(Code::ScheduleState, detail)
             }
+            ScheduleError::Edited { .. } => Self::new(Code::PreconditionFailed, detail),
             ScheduleError::Launch { error, .. } => error.into(),
             ScheduleError::Store(error) => error.into(),
             ScheduleError::Refused(_) => Self::new(Code::PlanRefused, detail).again_after(1),

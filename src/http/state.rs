@@ -31,8 +31,6 @@ struct Shared {
     figures: Figures,
     prober: Prober,
     is_stopping: watch::Sender<bool>,
-    /// Edits of schedules, one after the other: each sees the state that it is for.
-    edits: tokio::sync::Mutex<()>,
 }
 
 impl fmt::Debug for Api {
@@ -50,7 +48,6 @@ impl Api {
             figures: Figures::new(&world),
             prober,
             is_stopping: watch::Sender::new(false),
-            edits: tokio::sync::Mutex::default(),
             access: RwLock::new(Arc::new(options.access.clone())),
             world,
             options,
@@ -85,11 +82,6 @@ impl Api {
 
     pub(super) fn figures(&self) -> &Figures {
         &self.0.figures
-    }
-
-    /// Waits until no other edit of a schedule is under way in this process.
-    pub(super) async fn edits(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.0.edits.lock().await
     }
 
     pub(super) fn prober(&self) -> &Prober {

@@ -2,6 +2,8 @@
 #![cfg(feature = "server")]
 
 use serde_json::{json, Value};
+use turnwheel::flow::{FlowError, Flows};
+use turnwheel::runtime::completion::block_on;
 
 use crate::http_common::{Answer, Served};
 use crate::openapi::served;
@@ -88,6 +90,25 @@ fn a_flow_is_removed_as_it_was_seen_and_listed_page_by_page() {
     let late = served.send("DELETE", path, &[("if-match", &tag)], None);
     late.is_problem(412, "precondition-failed");
     assert_eq!(served.get(path).status, 200);
+}
+
+#[test]
+fn a_version_of_a_flow_is_not_removed_with_another_content_than_was_read() {
+    let served = served();
+    add(&served, &flow("again", 1));
+    let flows = Flows::new(&served.world).expect("the world has flows");
+    let read = |flows: &Flows| flows.list().into_iter().find(|it| it.name == "again");
+    let old = read(&flows).expect("it is there");
+    // Somebody else is faster, at another node say.
+    let path = "/api/v1/flows/test/again/1.0.0";
+    assert_eq!(served.send("DELETE", path, &[], None).status, 204);
+    add(&served, &flow("again", 2));
+    let removed = block_on(flows.remove_entry(old.clone()));
+    assert!(matches!(removed, Ok(Err(FlowError::Changed(_)))), "{removed:?}");
+    let now = read(&flows).expect("it stays");
+    assert_ne!(now.hash, old.hash);
+    block_on(flows.remove_entry(now)).expect("it is answered").expect("it is that one");
+    assert_eq!(served.get(path).status, 404);
 }
 
 #[test]

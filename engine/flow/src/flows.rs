@@ -68,6 +68,9 @@ pub enum FlowError {
     /// This version of it has another content.
     #[error("{0} is there already with another content: give it another version")]
     Exists(String),
+    /// This version of it was removed and added with another content.
+    #[error("{0} has another content than when it was read: read it again")]
+    Changed(String),
     /// Nothing is known under this name.
     #[error("there is no flow {0}")]
     Unknown(String),

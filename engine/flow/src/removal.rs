@@ -3,7 +3,8 @@
 use std::fmt;
 
 use turnwheel_actors::entity::StoreError as StateError;
-use turnwheel_engine::StoreError;
+use turnwheel_engine::schedule::Expected;
+use turnwheel_engine::{ScheduleError, StoreError};
 
 use crate::flows::{schedule_name, FlowEntry, FlowError, Flows, INDEX, STORED_AS};
 use crate::run::FlowStart;
@@ -28,6 +29,17 @@ impl Flows {
         let id = format!("{namespace}/{name}:{version}");
         let unknown = || FlowError::Unknown(id.clone());
         let entry = self.list().into_iter().find(|it| it.id() == id).ok_or_else(unknown)?;
+        self.remove_entry(entry).await
+    }
+
+    /// The same for a version with this content alone, whose hash an entry has.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Flows::remove`], and [`FlowError::Changed`] if the version has another content by
+    /// then: the store decides between two processes.
+    pub async fn remove_entry(&self, entry: FlowEntry) -> Result<FlowEntry, FlowError> {
+        let (id, FlowEntry { namespace, name, version, .. }) = (entry.id(), &entry);
         let live = self.live(namespace, name).await?;
         let plans: Vec<_> = live.iter().filter(|(_, of)| of == version).collect();
         if let Some((plan, _)) = plans.first() {
@@ -40,6 +52,9 @@ impl Flows {
             let bytes = stored.bytes.unwrap_or_else(|| b"[]".to_vec());
             let mut entries: Vec<FlowEntry> =
                 serde_json::from_slice(&bytes).map_err(|error| failed(&error))?;
+            if entries.iter().any(|it| it.id() == id && it.hash != entry.hash) {
+                return Err(FlowError::Changed(id));
+            }
             entries.retain(|it| it.id() != id);
             let bytes = serde_json::to_vec(&entries).map_err(|error| failed(&error))?;
             match states.save(STORED_AS, INDEX, bytes, stored.version, 0).await {
@@ -57,13 +72,22 @@ impl Flows {
     async fn remove_schedule(&self, entry: &FlowEntry) -> Result<(), FlowError> {
         let name = schedule_name(&entry.namespace, &entry.name);
         let wrong = |error: &dyn fmt::Display| FlowError::Schedule(error.to_string());
-        let found = self.world.schedules().get(&name).await.map_err(|error| wrong(&error))?;
-        let start: Option<FlowStart> = found.ok().and_then(|found| found.input.read().ok());
-        if start.is_none_or(|start| start.definition != entry.hash) {
-            return Ok(());
+        for _ in 0..ATTEMPTS {
+            let found = self.world.schedules().get(&name).await.map_err(|error| wrong(&error))?;
+            let Ok(found) = found else { return Ok(()) };
+            let start: Option<FlowStart> = found.input.read().ok();
+            if start.is_none_or(|start| start.definition != entry.hash) {
+                return Ok(());
+            }
+            // Only this one: meanwhile a newer version may have said another schedule.
+            let this = Expected::Revisions(vec![found.revision()]);
+            let removed = self.world.schedules().expecting(this).remove(&name).await;
+            match removed.map_err(|error| wrong(&error))? {
+                Err(ScheduleError::Edited { .. }) => {}
+                outcome => return outcome.map_err(|error| wrong(&error)),
+            }
         }
-        let removed = self.world.schedules().remove(&name).await.map_err(|error| wrong(&error))?;
-        removed.map_err(|error| wrong(&error))
+        Err(wrong(&"it is changed by others again and again"))
     }
 }
 

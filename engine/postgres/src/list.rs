@@ -2,7 +2,6 @@
 
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::Row;
-use turnwheel_engine::limits::TALLY_TOOK_MS;
 use turnwheel_engine::store::{Count, Filter, Order, PlanRow, Tally};
 use turnwheel_engine::{PlanId, PlanResult, PlanState, StepId, StoreError, Time, Waiting};
 use uuid::Uuid;
@@ -204,25 +203,19 @@ pub(crate) fn plan_at(
 /// Groups of ended plans in one answer.
 const TALLIES_MAX: usize = 50_000;
 
-/// Numbers of the plans that have ended since a time, by the minute, counted from their rows.
+/// Numbers of the plans that have ended since a time, by the minute, of all writers.
 pub(crate) fn tallies(session: &mut Session, from: Time) -> Result<Vec<Tally>, StoreError> {
-    // The class of a duration is how many limits are below it.
-    let sql = "SELECT ended_at - ended_at % 60000000,
-            CASE label WHEN '' THEN action ELSE label END, result,
-            width_bucket((ended_at - started_at) / 1000 - 1, $2), count(*)
-        FROM tw.plans WHERE state = 'stopped' AND ended_at >= $1
-        GROUP BY 1, 2, 3, 4 ORDER BY 1 DESC LIMIT $3";
+    let sql = "SELECT minute, name, result, took, sum(plans)::bigint FROM tw.tallies
+        WHERE minute >= $1 GROUP BY 1, 2, 3, 4 ORDER BY 1 DESC LIMIT $2";
     let (from, most) = (moment(Tally::minute_of(from)), limit(TALLIES_MAX));
-    let limits = TALLY_TOOK_MS.map(|limit| limit as i64).to_vec();
-    let values: [Value<'_>; 3] =
-        [(&from, Type::INT8), (&limits, Type::INT8_ARRAY), (&most, Type::INT8)];
+    let values: [Value<'_>; 2] = [(&from, Type::INT8), (&most, Type::INT8)];
     let tally = |row: &Row| {
-        let took: Option<i32> = cell(row, 3)?;
+        let took: i32 = cell(row, 3)?;
         Ok(Tally {
             minute: Time(count(row, 0)?),
             name: string(row, 1)?,
             result: named(row, 2, PlanResult::from_name)?,
-            took: took.and_then(|took| usize::try_from(took).ok()),
+            took: usize::try_from(took).ok(),
             plans: count(row, 4)?,
         })
     };

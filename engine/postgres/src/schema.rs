@@ -7,7 +7,7 @@ use crate::error::Trouble;
 use crate::session::Session;
 
 /// The format of the tables.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// The first two words of the key of the lock that is held while tables are made: «turnwhee» as a
 /// number, beside a hash of the schema.
@@ -15,7 +15,10 @@ const LOCK: &str = "SELECT pg_advisory_xact_lock(1953853038, hashtext($1))";
 
 /// How to go from each format to the next.
 const MIGRATIONS: [&[&str]; VERSION as usize] =
-    [&[include_str!("sql/tables_1.sql"), include_str!("sql/functions_1.sql")]];
+    [&[include_str!("sql/tables_1.sql"), include_str!("sql/functions_1.sql")], &[TALLIES]];
+
+/// Numbers of plans that have ended.
+const TALLIES: &str = include_str!("sql/tallies_2.sql");
 
 /// The beginning of the name of the row that says which cluster has the schema.
 const CLUSTER: &str = "cluster ";
@@ -132,4 +135,22 @@ fn within(session: &mut Session) -> Result<(), Trouble> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use turnwheel_engine::limits::{TALLY_KEPT, TALLY_TOOK_MS};
+
+    use super::TALLIES;
+
+    #[test]
+    fn classes_of_durations_and_the_time_they_are_kept_are_those_of_the_engine() {
+        let (_, rest) = TALLIES.split_once("ARRAY[").expect("the limits");
+        let (limits, _) = rest.split_once(']').expect("their end");
+        let limits: Vec<u64> =
+            limits.split(',').map(|limit| limit.trim().parse().expect("a number")).collect();
+        assert_eq!(limits, TALLY_TOOK_MS);
+        let kept = format!("SELECT {} $$", TALLY_KEPT.as_micros());
+        assert!(TALLIES.contains(&kept), "{kept}");
+    }
 }

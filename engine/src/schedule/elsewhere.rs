@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::Completion;
 
+use super::expected::Expected;
 use super::requests::Asked;
 use super::state::Spec;
 use super::{ScheduleError, ScheduleView, Schedules};
@@ -16,15 +17,59 @@ use crate::time::Time;
 /// A request about schedules.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum ScheduleRequest {
-    Put { name: String, spec: Spec },
-    Get { name: String },
-    List { after: String, limit: u64 },
-    Pause { name: String, by: String, why: String },
-    Unpause { name: String },
-    Remove { name: String },
-    Trigger { name: String, by: String, number: Option<u64> },
-    Backfill { name: String, from: Time, until: Time },
-    Times { name: String, after: Time, limit: u64 },
+    Put {
+        name: String,
+        spec: Spec,
+    },
+    Get {
+        name: String,
+    },
+    List {
+        after: String,
+        limit: u64,
+    },
+    Pause {
+        name: String,
+        by: String,
+        why: String,
+    },
+    Unpause {
+        name: String,
+    },
+    Remove {
+        name: String,
+    },
+    Trigger {
+        name: String,
+        by: String,
+        number: Option<u64>,
+    },
+    Backfill {
+        name: String,
+        from: Time,
+        until: Time,
+    },
+    Times {
+        name: String,
+        after: Time,
+        limit: u64,
+    },
+    /// A change of a certain state.
+    Expecting {
+        expected: Expected,
+        request: Box<ScheduleRequest>,
+    },
+}
+
+impl ScheduleRequest {
+    /// Whether it makes a schedule or changes one.
+    pub(crate) fn puts(&self) -> bool {
+        match self {
+            Self::Put { .. } => true,
+            Self::Expecting { request, .. } => request.puts(),
+            _ => false,
+        }
+    }
 }
 
 /// The answer to a request about schedules.
@@ -90,6 +135,13 @@ impl Schedules<'_> {
         if world.server_of_schedules().is_some() || !world.has_server_of_schedules() {
             return None;
         }
+        let request = match self.expected() {
+            Expected::Any => request,
+            expected => ScheduleRequest::Expecting {
+                expected: expected.clone(),
+                request: Box::new(request),
+            },
+        };
         let (reply, asked) = completion();
         let (hub, from) = (Arc::clone(world.hub()), world.epoch());
         world.hub().spawn(async move {
@@ -130,6 +182,9 @@ impl Schedules<'_> {
             }
             ScheduleRequest::Times { name, after, limit } => {
                 carried(self.times(&name, after, count(limit)))
+            }
+            ScheduleRequest::Expecting { expected, request } => {
+                self.world().schedules().expecting(expected).take(*request)
             }
         }
     }

@@ -120,6 +120,14 @@ pub enum ScheduleError {
     /// The world is going down.
     #[error("the request was not taken: {0}")]
     Refused(String),
+    /// It is in another state than the change is for.
+    #[error("the schedule «{name}» {problem}")]
+    Edited {
+        /// The schedule.
+        name: String,
+        /// The problem.
+        problem: String,
+    },
 }
 
 impl ScheduleError {

@@ -28,19 +28,23 @@
 //! | `state` | the stored state of a schedule |
 //! | `decide` | its next launches. Pure. |
 //! | `timetable` | the task of all schedules: stores them, has one timer |
+//! | `taking` | reads all schedules when a world begins to serve them |
 //! | `plans` | starts its plans, and takes their ends |
 //! | `requests` | requests: [`Schedules`] |
+//! | `expected` | the state that a change is for |
 //! | `elsewhere` | requests at a world that does not serve schedules |
 
 mod decide;
 mod elsewhere;
 mod error;
+mod expected;
 mod launch;
 mod plans;
 mod requests;
 mod rule;
 mod spec;
 mod state;
+mod taking;
 mod timetable;
 mod timing;
 mod unsure;
@@ -48,6 +52,7 @@ mod view;
 
 pub(crate) use elsewhere::{ScheduleAnswer, ScheduleRequest};
 pub use error::ScheduleError;
+pub use expected::Expected;
 pub use launch::{Launch, Occasion, Outcome};
 pub use requests::Schedules;
 pub use spec::Schedule;

@@ -7,6 +7,7 @@ use turnwheel_runtime::{Completer, Completion, Context};
 
 use super::elsewhere::ScheduleRequest;
 use super::error::ScheduleError;
+use super::expected::Expected;
 use super::launch::{number_of_key, Due, Occasion};
 use super::rule::Rule;
 use super::state::{Kept, Paused, Range, Spec};
@@ -73,6 +74,7 @@ pub(super) type Asked<T> = Completion<Result<T, ScheduleError>>;
 /// ```
 pub struct Schedules<'a> {
     world: &'a World,
+    expected: Expected,
 }
 
 impl fmt::Debug for Schedules<'_> {
@@ -83,7 +85,19 @@ impl fmt::Debug for Schedules<'_> {
 
 impl<'a> Schedules<'a> {
     pub(crate) fn new(world: &'a World) -> Self {
-        Self { world }
+        Self { world, expected: Expected::Any }
+    }
+
+    /// The same, with changes only of schedules that are in this state when their change is
+    /// decided: for [`put`](Self::put), [`pause`](Self::pause), [`unpause`](Self::unpause) and
+    /// [`remove`](Self::remove). Others fail with [`ScheduleError::Edited`].
+    #[must_use]
+    pub fn expecting(self, expected: Expected) -> Self {
+        Self { expected, ..self }
+    }
+
+    pub(super) fn expected(&self) -> &Expected {
+        &self.expected
     }
 
     pub(super) fn world(&self) -> &'a World {
@@ -126,8 +140,12 @@ impl<'a> Schedules<'a> {
             Ok(rule) => rule,
             Err(error) => return Completion::done(Err(error)),
         };
+        let expected = self.expected.clone();
         self.ask(move |roster, cx, reply| {
             let Some(now) = roster.now() else { return };
+            if let Err(error) = expected.check(&name, roster.found(&name).ok()) {
+                return answer(reply, Err(error));
+            }
             let never = || {
                 let (name, timing) = (name.clone(), spec.timing.to_string());
                 Err(ScheduleError::NeverFires { name, timing })
@@ -221,8 +239,9 @@ impl<'a> Schedules<'a> {
         if let Some(asked) = self.elsewhere(ScheduleRequest::Remove { name: name.clone() }) {
             return asked;
         }
+        let expected = self.expected.clone();
         self.ask(move |roster, cx, reply| {
-            if let Err(error) = roster.found(&name) {
+            if let Err(error) = roster.expected(&name, &expected) {
                 return answer(reply, Err(error));
             }
             if let Some(entry) = roster.entries.get_mut(&name) {
@@ -346,11 +365,10 @@ impl<'a> Schedules<'a> {
         change: impl FnOnce(&mut Entry, Time) -> Result<(), ScheduleError> + Send + 'static,
     ) -> Asked<ScheduleView> {
         let name = name.to_owned();
+        let expected = self.expected.clone();
         self.ask(move |roster, cx, reply| {
-            let (Some(now), found) = (roster.now(), roster.found(&name).map(|_| ())) else {
-                return;
-            };
-            if let Err(error) = found {
+            let Some(now) = roster.now() else { return };
+            if let Err(error) = roster.expected(&name, &expected) {
                 return answer(reply, Err(error));
             }
             let Some(entry) = roster.entries.get_mut(&name) else { return };
@@ -373,7 +391,17 @@ impl<'a> Schedules<'a> {
             return asked;
         };
         let task = &server.timetable().task;
-        if let Err(error) = task.submit(move |roster, cx| request(roster, cx, reply)) {
+        let full = reply.clone();
+        let asks = move |roster: &mut Roster, cx: &mut Context<'_, Roster>| {
+            if !roster.is_reading() {
+                return request(roster, cx, reply);
+            }
+            if !roster.hold(Box::new(move |roster, cx| request(roster, cx, reply))) {
+                let problem = "the schedules are being read: try again".to_owned();
+                answer(full, Err(ScheduleError::Refused(problem)));
+            }
+        };
+        if let Err(error) = task.submit(asks) {
             answer(refusal, Err(ScheduleError::Refused(not_taken(error.kind))));
         }
         asked

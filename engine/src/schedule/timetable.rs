@@ -14,13 +14,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Weak;
 use std::time::Duration;
 
-use turnwheel_runtime::{Completer, Completion, Context, Group, Mailbox, SpawnError, Task, Timer};
+use turnwheel_runtime::{Completer, Context, Group, Mailbox, SpawnError, Task, Timer};
 
 use super::decide::Decisions;
 use super::error::ScheduleError;
 use super::launch::Due;
 use super::rule::Rule;
 use super::state::Kept;
+use super::taking::Held;
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::journal::is_refusal;
@@ -45,7 +46,6 @@ pub(crate) struct Timetable {
 }
 
 /// State of the task.
-#[derive(Debug)]
 pub(crate) struct Roster {
     pub(super) world: Weak<Shared>,
     pub(super) entries: BTreeMap<String, Entry>,
@@ -60,6 +60,16 @@ pub(crate) struct Roster {
     seen: Time,
     /// Why nothing is launched any more: another world has the store.
     fenced: Option<StoreError>,
+    /// The greatest epoch of their slot under which all schedules were read.
+    pub(super) read_under: u64,
+    /// Requests that wait until all are read.
+    pub(super) held: Vec<Held>,
+}
+
+impl std::fmt::Debug for Roster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Roster").field("entries", &self.entries).finish_non_exhaustive()
+    }
 }
 
 /// A schedule in memory.
@@ -162,6 +172,8 @@ impl Timetable {
             is_writing: false,
             seen: Time::default(),
             fenced: None,
+            read_under: 0,
+            held: Vec::new(),
         };
         let task = group
             .task(roster)
@@ -170,25 +182,6 @@ impl Timetable {
             .spawn()
             .map_err(|error: SpawnError<_>| error.to_string())?;
         Ok(Self { task })
-    }
-
-    /// Takes what the store holds, and goes on with it.
-    pub(crate) fn restore(&self, rows: Vec<ScheduleRow>) -> Completion<Result<(), StoreError>> {
-        self.task.call(move |roster, cx| {
-            for row in rows {
-                let entry = Entry::read(&row)?;
-                let running = entry.kept.running.clone();
-                roster.entries.insert(row.name.clone(), entry);
-                if !roster.launches() {
-                    continue;
-                }
-                running.into_iter().for_each(|plan| roster.look_at(&row.name, plan, cx));
-                roster.launch_all(&row.name, cx);
-                roster.advance(&row.name);
-            }
-            roster.settle(cx);
-            Ok(())
-        })
     }
 }
 
@@ -199,7 +192,7 @@ impl Roster {
     }
 
     /// Whether it launches by itself.
-    fn launches(&self) -> bool {
+    pub(super) fn launches(&self) -> bool {
         self.world.upgrade().is_some_and(|world| world.opening() == Opening::GoOn)
     }
 

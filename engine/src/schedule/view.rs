@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::expected::revision;
 use super::launch::{jitter, Launch};
 use super::rule::Rule;
-use super::state::{Counts, Paused};
+use super::state::{Counts, Paused, Spec};
 use super::timetable::Entry;
 use super::timing::{CatchUp, Overlap, Timing};
 use crate::error::StoreError;
@@ -58,6 +59,20 @@ impl ScheduleView {
     /// As a store has it, where no world is.
     pub(crate) fn read(row: &ScheduleRow) -> Result<Self, StoreError> {
         Ok(Self::of(&row.name, &Entry::read(row)?))
+    }
+
+    /// The revision of its settings and its pause, for [`Expected`](super::Expected). Launches do
+    /// not change it.
+    pub fn revision(&self) -> u64 {
+        let spec = Spec {
+            timing: self.timing.clone(),
+            overlap: self.overlap,
+            catch_up: self.catch_up,
+            jitter_us: u64::try_from(self.jitter.as_micros()).unwrap_or(u64::MAX),
+            action: self.action.clone(),
+            input: self.input.clone(),
+        };
+        revision(&spec, self.paused.as_ref())
     }
 
     /// The first times after `after`, at most so many, and no more than

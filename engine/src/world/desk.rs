@@ -96,8 +96,7 @@ impl Shared {
         let world = World::of(self);
         self.hub().spawn(async move {
             // The action to launch may be known only where it was asked for.
-            if let (ScheduleRequest::Put { .. }, Some(plugin)) = (&request, world.shared().plugin())
-            {
+            if let Some(plugin) = world.shared().plugin().filter(|_| request.puts()) {
                 if let Err(error) = plugin.prepare(&world).await {
                     tracing::warn!(%error, "a schedule may launch what is not known here");
                 }

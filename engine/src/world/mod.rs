@@ -103,6 +103,7 @@ use crate::payload::Payload;
 use crate::plan::{plan_root, Created, Planned, Trace};
 use crate::run::{Begin, Begun, PlanActor, PlanKey};
 use crate::schedule::Schedules;
+use crate::store::SCHEDULES_SLOT;
 use crate::time::Time;
 
 /// Time that a shutdown waits for the world's threads.
@@ -368,6 +369,8 @@ impl World {
 
     async fn restore_schedules(&self) -> Result<(), StoreError> {
         let lost = |failure: Failure| StoreError::unanswered(&failure);
+        let directory = self.shared.journal().directory();
+        let epoch = directory.held_slot(self.shared.epoch(), SCHEDULES_SLOT);
         let mut after = String::new();
         loop {
             let page = self.shared.journal.read(move |reader| reader.schedules(&after, START_PAGE));
@@ -376,7 +379,7 @@ impl World {
             after = page.last().map(|row| row.name.clone()).unwrap_or_default();
             self.shared.timetable().restore(page).await.map_err(lost)??;
             if is_last {
-                return Ok(());
+                return self.shared.timetable().is_read(epoch).await.map_err(lost);
             }
         }
     }

@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use turnwheel_engine::schedule::{Expected, ScheduleView};
 use turnwheel_engine::store::{Filter, PlanRow};
 use turnwheel_engine::{
     Action, ActionError, Cause, MemoryStore, Next, PlanHandle, PlanId, PlanResult, PlanState,
-    Queue, RunAsync, RunsAsync, Singleton, StepContext, Store, TriggerError, World,
+    Queue, RunAsync, RunsAsync, ScheduleError, Singleton, StepContext, Store, TriggerError, World,
 };
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::Completer;
@@ -59,6 +60,71 @@ fn schedules_launch_each_time_once_whichever_world_serves_them() {
         let said: Vec<String> =
             [on_first, on_second, on_third].iter().flat_map(Script::said).collect();
         assert_eq!(said.iter().filter(|line| *line == "a").count(), 6, "{said:?}");
+    });
+}
+
+fn is_edited(error: &ScheduleError) -> bool {
+    matches!(error, ScheduleError::Edited { .. })
+}
+
+/// The schedule as one of two edits has made it; the other one is refused.
+fn one_of(
+    one: Result<ScheduleView, ScheduleError>,
+    other: Result<ScheduleView, ScheduleError>,
+) -> ScheduleView {
+    match (one, other) {
+        (Ok(view), Err(error)) | (Err(error), Ok(view)) if is_edited(&error) => view,
+        both => panic!("one of both is made: {both:?}"),
+    }
+}
+
+#[test]
+fn of_two_edits_of_the_same_state_of_a_schedule_one_is_made_whichever_worlds_take_them() {
+    over_both(|stage| {
+        set_clock(&stage.sim, "2026-03-01T00:20:00Z");
+        let (first, _) = stage.executor("first");
+        let (second, _) = stage.executor("second");
+        let put = |world: &World, state: Expected, hours: u32| {
+            world.schedules().expecting(state).put(every("shared", HOUR * hours, "a"))
+        };
+        let absent = put(&second, Expected::Absent, 1);
+        let made = stage.passing(absent).unwrap().unwrap();
+        let absent = stage.passing(put(&first, Expected::Absent, 1)).unwrap();
+        let error = absent.expect_err("it is there").to_string();
+        assert!(error.contains("«shared» exists"), "{error}");
+        let state = || Expected::Revisions(vec![made.revision()]);
+        let at_once = [put(&second, state(), 2), put(&first, state(), 3)];
+        let [of_second, of_first] = at_once.map(|put| stage.passing(put).unwrap());
+        let view = one_of(of_first, of_second);
+        assert_ne!(view.revision(), made.revision());
+        // Launches do not change the revision, a pause does.
+        stage.sim.advance(7 * HOUR);
+        let later = stage.passing(first.schedules().get("shared")).unwrap().unwrap();
+        assert!(later.counts.launched > 0, "{later:?}");
+        assert_eq!(later.revision(), view.revision());
+        let state = |view: &ScheduleView| Expected::Revisions(vec![view.revision()]);
+        let of = |world: &World, view: &ScheduleView| {
+            stage
+                .passing(world.schedules().expecting(state(view)).pause("shared", "eva", ""))
+                .unwrap()
+        };
+        assert!(is_edited(&of(&second, &made).expect_err("an old state")));
+        let paused = of(&second, &view).unwrap();
+        let remove = |view: &ScheduleView| {
+            stage.passing(second.schedules().expecting(state(view)).remove("shared")).unwrap()
+        };
+        assert!(is_edited(&remove(&view).expect_err("it is paused by now")));
+        // The one that has served them is said to be dead, and does not know: the other one reads
+        // them before it answers.
+        stage.net.cut(&first);
+        assert!(stage.invalidate(&second, &first));
+        let at_once = [put(&second, state(&paused), 5), put(&first, state(&paused), 4)];
+        let [of_second, of_first] = at_once.map(|put| stage.passing(put).unwrap());
+        let last = one_of(of_first, of_second);
+        let shown = stage.passing(second.schedules().get("shared")).unwrap().unwrap();
+        assert_eq!((&shown.timing, shown.revision()), (&last.timing, last.revision()));
+        assert!(is_edited(&remove(&paused).expect_err("it was put since")));
+        remove(&last).unwrap();
     });
 }
 

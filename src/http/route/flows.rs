@@ -38,6 +38,7 @@ impl From<FlowError> for Problem {
         match error {
             FlowError::NoFlows => Self::new(Code::PathUnknown, "this server runs no flows"),
             FlowError::Exists(_) => Self::new(Code::FlowExists, detail),
+            FlowError::Changed(_) => Self::new(Code::PreconditionFailed, detail),
             FlowError::Unknown(_) => Self::new(Code::FlowUnknown, detail),
             FlowError::UnderWay { plan, .. } => Self::new(Code::FlowInUse, detail).of_plan(plan),
             FlowError::Unable { .. } | FlowError::Schedule(_) => {
@@ -226,15 +227,17 @@ pub(in crate::http) async fn remove(
     wanted: Precondition,
 ) -> Result<StatusCode, Problem> {
     let flows = Flows::new(api.world())?;
-    if wanted.is_given() {
-        // The content of a version never changes: nobody can edit it between this and its removal.
-        let found = flows.find(&namespace, &name, &version).ok();
-        let what = format!("the flow {namespace}/{name}:{version}");
-        wanted.check(&what, found.as_ref().map(Flow::hash))?;
-    }
-    let removed = flows.remove(&namespace, &name, &version).await;
+    flows.look_again().await?;
+    let id = format!("{namespace}/{name}:{version}");
+    let found = flows.list().into_iter().find(|it| it.id() == id);
+    wanted.check(&format!("the flow {id}"), found.as_ref().map(|it| &*it.hash))?;
+    let removed = match found {
+        // With the content that was checked, or not at all.
+        Some(found) => flows.remove_entry(found).await,
+        None => Err(FlowError::Unknown(id.clone())),
+    };
     let outcome = removed.as_ref().map_or_else(ToString::to_string, |_| "done".to_owned());
-    trace::audit(&who, "remove flow", &format!("{namespace}/{name}:{version}"), &outcome);
+    trace::audit(&who, "remove flow", &id, &outcome);
     removed?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -7,8 +7,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::Json as Answer;
 use serde::Deserialize;
-use turnwheel_engine::schedule::{CatchUp, Overlap, Schedule, ScheduleView};
-use turnwheel_engine::{Payload, ScheduleError, Time};
+use turnwheel_engine::schedule::{CatchUp, Overlap, Schedule, ScheduleView, Schedules};
+use turnwheel_engine::{Payload, Time};
 use utoipa::IntoParams;
 
 use super::plans::{page, scoped};
@@ -84,26 +84,13 @@ pub(in crate::http) async fn get(
 
 /// A schedule with its entity tag.
 fn shown(view: ScheduleView) -> Response {
-    let info = show::schedule(view);
-    etag::tagged(&tag(&info), info)
+    let tag = format!("{:016x}", view.revision());
+    etag::tagged(&tag, show::schedule(view))
 }
 
-/// The tag of what people edit: what launches change is no part of it.
-fn tag(info: &ScheduleInfo) -> String {
-    etag::of(&(&info.spec, &info.paused))
-}
-
-/// Refuses an edit of another state than the current one.
-async fn meets(api: &Api, wanted: &Precondition, name: &str) -> Result<(), Problem> {
-    if !wanted.is_given() {
-        return Ok(());
-    }
-    let current = match api.world().schedules().get(name).await? {
-        Ok(view) => Some(tag(&show::schedule(view))),
-        Err(ScheduleError::Unknown(_)) => None,
-        Err(error) => return Err(error.into()),
-    };
-    wanted.check(&format!("the schedule «{name}»"), current.as_deref())
+/// The schedules, for a change of the state that the request names.
+fn wanted<'a>(api: &'a Api, wanted: &Precondition) -> Schedules<'a> {
+    api.world().schedules().expecting(wanted.of_schedule())
 }
 
 /// Makes a schedule, or changes the one with this name
@@ -120,13 +107,11 @@ pub(in crate::http) async fn put(
     State(api): State<Api>,
     Who(who): Who,
     NameAt(name): NameAt,
-    wanted: Precondition,
+    precondition: Precondition,
     Json(spec): Json<ScheduleSpec>,
 ) -> Result<Response, Problem> {
-    let _alone = api.edits().await;
-    meets(&api, &wanted, &name).await?;
     let schedule = schedule(&name, &spec)?;
-    let put = api.world().schedules().put(schedule).await?;
+    let put = wanted(&api, &precondition).put(schedule).await?;
     note(&who, "put", &name, &put);
     Ok(shown(put?))
 }
@@ -144,11 +129,9 @@ pub(in crate::http) async fn remove(
     State(api): State<Api>,
     Who(who): Who,
     NameAt(name): NameAt,
-    wanted: Precondition,
+    precondition: Precondition,
 ) -> Result<StatusCode, Problem> {
-    let _alone = api.edits().await;
-    meets(&api, &wanted, &name).await?;
-    let removed = api.world().schedules().remove(&name).await?;
+    let removed = wanted(&api, &precondition).remove(&name).await?;
     note(&who, "remove", &name, &removed);
     removed?;
     Ok(StatusCode::NO_CONTENT)
@@ -168,12 +151,10 @@ pub(in crate::http) async fn pause(
     State(api): State<Api>,
     Who(who): Who,
     NameAt(name): NameAt,
-    wanted: Precondition,
+    precondition: Precondition,
     Json(pause): Json<SchedulePause>,
 ) -> Result<Response, Problem> {
-    let _alone = api.edits().await;
-    meets(&api, &wanted, &name).await?;
-    let paused = api.world().schedules().pause(&name, &who.name, &pause.why).await?;
+    let paused = wanted(&api, &precondition).pause(&name, &who.name, &pause.why).await?;
     note(&who, "pause", &name, &paused);
     Ok(shown(paused?))
 }
@@ -191,11 +172,9 @@ pub(in crate::http) async fn unpause(
     State(api): State<Api>,
     Who(who): Who,
     NameAt(name): NameAt,
-    wanted: Precondition,
+    precondition: Precondition,
 ) -> Result<Response, Problem> {
-    let _alone = api.edits().await;
-    meets(&api, &wanted, &name).await?;
-    let unpaused = api.world().schedules().unpause(&name).await?;
+    let unpaused = wanted(&api, &precondition).unpause(&name).await?;
     note(&who, "unpause", &name, &unpaused);
     Ok(shown(unpaused?))
 }

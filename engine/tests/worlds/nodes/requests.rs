@@ -1,10 +1,13 @@
 //! Requests between nodes that are taken for dead meanwhile.
 
 use std::future::{Future, IntoFuture};
+use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use turnwheel_engine::{Next, PlanId, PlanResult, PlanState, StepId};
+use turnwheel_engine::schedule::{Expected, ScheduleView};
+use turnwheel_engine::{Next, PlanId, PlanResult, PlanState, Schedule, ScheduleError, StepId};
+use turnwheel_runtime::Completion;
 
 use super::keys::wait;
 use super::{Cluster, Piece, LEASE, TICK};
@@ -171,4 +174,39 @@ fn dead_letters_of_all_nodes_are_kept_and_each_node_lists_them() {
     // A node that comes later reads them.
     cluster.start();
     assert_eq!(letters(&cluster, 3), letters(&cluster, 0));
+}
+
+#[test]
+fn of_two_edits_of_a_schedule_at_two_nodes_one_is_made() {
+    for seed in [7, 8] {
+        let mut cluster = Cluster::new(seed, 2, false);
+        let put = |cluster: &Cluster, node: usize, expected: Expected, seconds: u64| {
+            let every = Schedule::every("tick", Duration::from_secs(seconds));
+            let every = every.action::<Piece>(&"w".to_owned()).expect("it is complete");
+            cluster.nodes[node].world.schedules().expecting(expected).put(every)
+        };
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut told =
+            |put: &mut Completion<Result<ScheduleView, ScheduleError>>| match Pin::new(put)
+                .poll(&mut cx)
+            {
+                Poll::Ready(told) => told.expect("it is answered"),
+                Poll::Pending => panic!("it is silent"),
+            };
+        let mut made = put(&cluster, 1, Expected::Absent, 3_600);
+        cluster.run(Duration::from_secs(4));
+        let made = told(&mut made).expect("there is none").revision();
+        let mut none = put(&cluster, 0, Expected::Revisions(vec![made ^ 1]), 60);
+        let at = |cluster: &Cluster, node: usize, seconds: u64| {
+            put(cluster, node, Expected::Revisions(vec![made]), seconds)
+        };
+        let (mut one, mut other) = (at(&cluster, 0, 7_200), at(&cluster, 1, 10_800));
+        cluster.run(Duration::from_secs(4));
+        assert!(matches!(told(&mut none), Err(ScheduleError::Edited { .. })));
+        match (told(&mut one), told(&mut other)) {
+            (Ok(view), Err(ScheduleError::Edited { .. }))
+            | (Err(ScheduleError::Edited { .. }), Ok(view)) => assert_ne!(view.revision(), made),
+            both => panic!("one of both is made: {both:?}"),
+        }
+    }
 }
