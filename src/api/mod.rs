@@ -6,6 +6,9 @@
 
 mod ended;
 mod flow;
+mod job;
+mod journey;
+mod launch;
 mod live;
 mod node;
 mod order;
@@ -21,6 +24,19 @@ mod world;
 
 pub use ended::{Ended, EndedName, EndedPlans};
 pub use flow::{EventsDone, FlowDetail, FlowInfo, FlowList, FlowProblem, FlowRun, FlowTaskInfo};
+pub use job::{
+    JobAfter, JobBackoff, JobDialect, JobEnd, JobEvent, JobGap, JobHash, JobMissed, JobNoNode,
+    JobNodes, JobNotify, JobOverlap, JobSpec, JobUnknown,
+};
+pub use journey::{
+    ElementCounts, JourneyCounts, JourneyElement, JourneyInfo, JourneyPage, JourneyTried,
+    MessageInfo, MoveInfo, PassInfo, TriedMessage, TriedMove, UserEventDone, UserEventsDone,
+    UserForgotten, UserInfo, WaitInfo,
+};
+pub use launch::{
+    JobCause, JobExecutorInfo, JobExecutors, JobHistory, JobInfo, JobLaunch, JobLaunchState,
+    JobLaunched, JobOutcome, JobOutput, JobPage, JobRunInfo, JobRunState, JobTimes,
+};
 pub use live::{CutOff, HappeningInfo};
 pub use node::{NodeInfo, Nodes, SlotMap, SlotRun, LABEL};
 pub use order::{BulkDone, BulkOrder, BulkPlan, ManyOrder, Order, OrderDone};

@@ -19,6 +19,7 @@ mod pages;
 mod plans;
 mod runtime;
 mod session;
+mod shapes;
 mod snapshot;
 mod tls;
 mod trouble;

@@ -9,7 +9,7 @@ use turnwheel::http::{Access, Options};
 use turnwheel::jobs::{
     Call, Done, Executor, Executors, Jobs, JobsOptions, Settings, Verdict, WithJobs, Work,
 };
-use turnwheel::journeys::{Channels, Journeys, JourneysOptions};
+use turnwheel::journeys::{Channels, Journeys, JourneysOptions, Message, Unsent};
 use turnwheel::runtime::completion::block_on;
 use turnwheel::runtime::Group;
 use turnwheel::work::Workers;
@@ -63,7 +63,8 @@ pub(crate) fn served() -> Served {
     let world = with(builder).build(MemoryStore::new()).expect("a world");
     workers.attach(&world);
     let group = Group::builder("services").workers(1).build().expect("a group");
-    let options = JourneysOptions::new(Channels::new());
+    let log = |_: &Message| Ok::<(), Unsent>(());
+    let options = JourneysOptions::new(Channels::new().with("log", log));
     let journeys = block_on(Journeys::open(&world, &group, options)).expect("it ends");
     let journeys = journeys.expect("they are read");
     let jobs = block_on(Jobs::open(&world, &group, JobsOptions::new(&executors)));

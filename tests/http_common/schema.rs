@@ -33,12 +33,48 @@ fn resolve<'a>(api: &'a Value, schema: &'a Value) -> &'a Value {
     }
 }
 
-/// Checks a value; the error says where it differs.
+/// Checks a value; the error says where it differs. A field that is not described is a difference,
+/// too.
 pub(crate) fn check(api: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), String> {
+    let schema = resolve(api, schema);
+    check_names(api, schema, value, at)?;
+    check_part(api, schema, value, at)
+}
+
+/// The names of all fields that an object may have; nothing if it may have any.
+fn names(api: &Value, schema: &Value) -> Option<Vec<String>> {
+    let schema = resolve(api, schema);
+    let is_open = schema.get("additionalProperties").is_some_and(|extra| *extra != false);
+    if is_open || schema.get("oneOf").is_some() || schema.get("anyOf").is_some() {
+        return None;
+    }
+    let mut all = Vec::new();
+    for part in schema["allOf"].as_array().into_iter().flatten() {
+        all.extend(names(api, part)?);
+    }
+    let own = schema["properties"].as_object();
+    if own.is_none() && schema.get("allOf").is_none() {
+        return None;
+    }
+    all.extend(own.into_iter().flatten().map(|(name, _)| name.clone()));
+    Some(all)
+}
+
+fn check_names(api: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), String> {
+    let (Some(object), Some(names)) = (value.as_object(), names(api, schema)) else {
+        return Ok(());
+    };
+    match object.keys().find(|name| !names.contains(name)) {
+        Some(name) => Err(format!("{at}: «{name}» is not described")),
+        None => Ok(()),
+    }
+}
+
+fn check_part(api: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), String> {
     let schema = resolve(api, schema);
     let all = |name: &str| schema[name].as_array().cloned().unwrap_or_default();
     for part in all("allOf") {
-        check(api, &part, value, at)?;
+        check_part(api, &part, value, at)?;
     }
     for name in ["oneOf", "anyOf"] {
         let parts = all(name);

@@ -5,10 +5,14 @@ use axum::response::Response;
 use axum::Json as Answer;
 use serde::Deserialize;
 use serde_json::{json, Value};
-use turnwheel_jobs::{show, JobError, JobSpec, JobView, Jobs};
+use turnwheel_jobs::{show, JobError, JobView, Jobs};
 use utoipa::{IntoParams, ToSchema};
 
 use super::plans::page;
+use crate::api::{
+    JobExecutors, JobHistory, JobInfo, JobLaunched, JobOutcome, JobOutput, JobPage, JobSpec,
+    JobTimes,
+};
 use crate::http::access::{Principal, Role};
 use crate::http::body::{Json, NameAt, Part, Query, Who};
 use crate::http::code::Code;
@@ -40,9 +44,8 @@ impl From<JobError> for Problem {
     }
 }
 
-/// Fields of a job in an answer.
-const JOB: &str = "The job: `spec`, `revision`, `next`, `problem`, `status`, counts, `active`, \
-    `last`, `dependants`";
+/// What most operations answer.
+const JOB: &str = "The job";
 
 /// The jobs of the server.
 pub(super) fn jobs(api: &Api) -> Result<&Jobs, Problem> {
@@ -61,7 +64,7 @@ pub(super) fn note<T>(who: &Principal, what: &str, name: &str, outcome: &Result<
 #[utoipa::path(
     get, path = "/jobs", tag = "jobs", operation_id = "listJobs",
     params(PageQuery),
-    responses((status = 200, description = "`jobs`, and the `next` page", body = Value)),
+    responses((status = 200, description = "A page of jobs", body = JobPage)),
 )]
 pub(in crate::http) async fn list(
     State(api): State<Api>,
@@ -84,8 +87,7 @@ pub(in crate::http) async fn list(
 #[utoipa::path(
     get, path = "/job-executors", tag = "jobs", operation_id = "listJobExecutors",
     responses((
-        status = 200, body = Value,
-        description = "`executors`: each with `name`, `is_ready`, `detail`",
+        status = 200, body = JobExecutors, description = "The executors",
     )),
 )]
 pub(in crate::http) async fn executors(
@@ -106,7 +108,7 @@ pub(in crate::http) async fn executors(
     params(
         ("name" = String, Path, description = "The name of the job"),
     ),
-    responses((status = 200, description = JOB, body = Value)),
+    responses((status = 200, description = JOB, body = JobInfo)),
 )]
 pub(in crate::http) async fn one(
     State(api): State<Api>,
@@ -147,13 +149,13 @@ async fn edited(api: &Api, wanted: &Precondition, name: &str) -> Result<Option<u
 /// Makes a job, or replaces the settings of the one with this name
 #[utoipa::path(
     put, path = "/jobs/{name}", tag = "jobs", operation_id = "putJob",
-    request_body = Value,
+    request_body = JobSpec,
     params(
         ("name" = String, Path, description = "The name of the job"),
         PutQuery,
         ("If-Match" = Option<String>, Header, description = "The ETag of the job that is edited"),
     ),
-    responses((status = 200, description = JOB, body = Value)),
+    responses((status = 200, description = JOB, body = JobInfo)),
 )]
 pub(in crate::http) async fn put(
     State(api): State<Api>,
@@ -167,7 +169,7 @@ pub(in crate::http) async fn put(
     if !body.is_object() {
         return Err(invalid("a job is a JSON object".to_owned()));
     }
-    let mut spec: JobSpec =
+    let mut spec: turnwheel_jobs::JobSpec =
         serde_json::from_value(body).map_err(|error| invalid(error.to_string()))?;
     if spec.name.is_empty() {
         spec.name.clone_from(&name);
@@ -195,7 +197,7 @@ pub(super) fn refuse_other(path: &str, body: &str) -> Result<(), Problem> {
         ("name" = String, Path, description = "The name of the job"),
         ("If-Match" = Option<String>, Header, description = "The ETag of the job that is edited"),
     ),
-    responses((status = 200, description = JOB, body = Value)),
+    responses((status = 200, description = JOB, body = JobInfo)),
 )]
 pub(in crate::http) async fn remove(
     State(api): State<Api>,
@@ -223,7 +225,7 @@ pub(in crate::http) struct Run {
     params(
         ("name" = String, Path, description = "The name of the job"),
     ),
-    responses((status = 200, description = "The number of the `launch`", body = Value)),
+    responses((status = 200, description = "It is launched", body = JobLaunched)),
 )]
 pub(in crate::http) async fn run(
     State(api): State<Api>,
@@ -252,7 +254,7 @@ pub(in crate::http) struct Toggle {
     params(
         ("name" = String, Path, description = "The name of the job"),
     ),
-    responses((status = 200, description = JOB, body = Value)),
+    responses((status = 200, description = JOB, body = JobInfo)),
 )]
 pub(in crate::http) async fn toggle(
     State(api): State<Api>,
@@ -280,7 +282,7 @@ pub(in crate::http) struct Cancel {
     params(
         ("name" = String, Path, description = "The name of the job"),
     ),
-    responses((status = 200, description = JOB, body = Value)),
+    responses((status = 200, description = JOB, body = JobInfo)),
 )]
 pub(in crate::http) async fn cancel(
     State(api): State<Api>,
@@ -300,7 +302,7 @@ pub(in crate::http) struct Said {
     /// The number of the launch.
     launch: u64,
     /// `succeeded`, `failed`, or `retry` for a further attempt.
-    #[schema(value_type = String)]
+    #[schema(value_type = JobOutcome)]
     outcome: turnwheel_jobs::Answer,
 }
 
@@ -311,7 +313,7 @@ pub(in crate::http) struct Said {
     params(
         ("name" = String, Path, description = "The name of the job"),
     ),
-    responses((status = 200, description = JOB, body = Value)),
+    responses((status = 200, description = JOB, body = JobInfo)),
 )]
 pub(in crate::http) async fn answer(
     State(api): State<Api>,
@@ -342,7 +344,7 @@ pub(in crate::http) struct HistoryQuery {
         ("name" = String, Path, description = "The name of the job"),
         HistoryQuery,
     ),
-    responses((status = 200, description = "`launches` with their `runs`", body = Value)),
+    responses((status = 200, description = "The launches", body = JobHistory)),
 )]
 pub(in crate::http) async fn history(
     State(api): State<Api>,
@@ -360,7 +362,7 @@ pub(in crate::http) async fn history(
     params(
         ("name" = String, Path, description = "The name of the job"),
     ),
-    responses((status = 200, description = JOB, body = Value)),
+    responses((status = 200, description = JOB, body = JobInfo)),
 )]
 pub(in crate::http) async fn forget(
     State(api): State<Api>,
@@ -388,7 +390,7 @@ pub(in crate::http) struct TimesQuery {
         ("name" = String, Path, description = "The name of the job"),
         TimesQuery,
     ),
-    responses((status = 200, description = "`times`", body = Value)),
+    responses((status = 200, description = "The times", body = JobTimes)),
 )]
 pub(in crate::http) async fn times(
     State(api): State<Api>,
@@ -418,7 +420,7 @@ pub(in crate::http) struct OutputQuery {
         ("launch" = u64, Path, description = "The number of the launch"),
         OutputQuery,
     ),
-    responses((status = 200, description = "`output`, and whether it is cut", body = Value)),
+    responses((status = 200, description = "The output", body = JobOutput)),
 )]
 pub(in crate::http) async fn output(
     State(api): State<Api>,

@@ -14,6 +14,10 @@ use turnwheel_journeys::{
 use utoipa::{IntoParams, ToSchema};
 
 use super::cloudevents;
+use crate::api::{
+    self, JourneyElement, JourneyInfo, JourneyPage, JourneyTried, UserEventsDone, UserForgotten,
+    UserInfo,
+};
 use crate::http::access::Principal;
 use crate::http::body::{Json, NameAt, Part, Query, Raw, Who};
 use crate::http::code::Code;
@@ -52,8 +56,7 @@ fn note<T>(who: &Principal, what: &str, on: &str, outcome: &Result<T, JourneyErr
 #[utoipa::path(
     get, path = "/journeys", tag = "journeys", operation_id = "listJourneys",
     params(PageQuery),
-    responses((status = 200, description = "`journeys`: each with `name`, `platform`, `version`, \
-        `at`, `by` and `text`", body = Value)),
+    responses((status = 200, description = "A page of journeys", body = JourneyPage)),
 )]
 pub(in crate::http) async fn list(
     State(api): State<Api>,
@@ -68,7 +71,7 @@ pub(in crate::http) async fn list(
 #[utoipa::path(
     get, path = "/journeys/{name}", tag = "journeys", operation_id = "getJourney",
     params(("name" = String, Path, description = "The name of the journey")),
-    responses((status = 200, description = "The journey: `name`, `platform`, `version`, `at`, `by`, `text`", body = Value)),
+    responses((status = 200, description = "The journey", body = JourneyInfo)),
 )]
 pub(in crate::http) async fn one(
     State(api): State<Api>,
@@ -81,7 +84,7 @@ pub(in crate::http) async fn one(
 #[utoipa::path(
     post, path = "/journeys", tag = "journeys", operation_id = "addJourney",
     request_body(content = String, content_type = "application/yaml"),
-    responses((status = 200, description = "The journey: `name`, `platform`, `version`, `at`, `by`, `text`", body = Value)),
+    responses((status = 200, description = "The journey", body = JourneyInfo)),
 )]
 pub(in crate::http) async fn add(
     State(api): State<Api>,
@@ -99,7 +102,7 @@ pub(in crate::http) async fn add(
 #[utoipa::path(
     delete, path = "/journeys/{name}", tag = "journeys", operation_id = "removeJourney",
     params(("name" = String, Path, description = "The name of the journey")),
-    responses((status = 200, description = "The journey: `name`, `platform`, `version`, `at`, `by`, `text`", body = Value)),
+    responses((status = 200, description = "The journey", body = JourneyInfo)),
 )]
 pub(in crate::http) async fn remove(
     State(api): State<Api>,
@@ -115,8 +118,7 @@ pub(in crate::http) async fn remove(
 #[utoipa::path(
     get, path = "/journeys/{name}/elements", tag = "journeys", operation_id = "getJourneyElements",
     params(("name" = String, Path, description = "The name of the journey")),
-    responses((status = 200, description = "Each with `id`, `workFlowId`, `type`, `incomings`, \
-        `outgoings`, `properties`, `extensions`", body = Vec<Value>)),
+    responses((status = 200, description = "The elements", body = Vec<JourneyElement>)),
 )]
 pub(in crate::http) async fn elements(
     State(api): State<Api>,
@@ -135,8 +137,7 @@ pub(in crate::http) async fn elements(
         ("platform" = String, Path, description = "The platform"),
         ("user" = String, Path, description = "The user"),
     ),
-    responses((status = 200, description = "The user: `attributes`, `revision`, `has_opted_out`, `passes` with their `waits` and `moves`, \
-        `ended`, `outbox`, `lost`", body = Value)),
+    responses((status = 200, description = "The user", body = UserInfo)),
 )]
 pub(in crate::http) async fn user(
     State(api): State<Api>,
@@ -156,14 +157,13 @@ pub(in crate::http) struct SetQuery {
 /// Replaces the attributes of a user
 #[utoipa::path(
     put, path = "/users/{platform}/{user}", tag = "journeys", operation_id = "putUser",
-    request_body = Value,
+    request_body = Object,
     params(
         ("platform" = String, Path, description = "The platform"),
         ("user" = String, Path, description = "The user"),
         SetQuery,
     ),
-    responses((status = 200, description = "The user: `attributes`, `revision`, `has_opted_out`, `passes` with their `waits` and `moves`, \
-        `ended`, `outbox`, `lost`", body = Value)),
+    responses((status = 200, description = "The user", body = UserInfo)),
 )]
 pub(in crate::http) async fn set(
     State(api): State<Api>,
@@ -184,7 +184,7 @@ pub(in crate::http) async fn set(
         ("platform" = String, Path, description = "The platform"),
         ("user" = String, Path, description = "The user"),
     ),
-    responses((status = 200, description = "Its `platform` and `user`", body = Value)),
+    responses((status = 200, description = "It is forgotten", body = UserForgotten)),
 )]
 pub(in crate::http) async fn forget(
     State(api): State<Api>,
@@ -212,8 +212,7 @@ pub(in crate::http) struct OptOut {
         ("platform" = String, Path, description = "The platform"),
         ("user" = String, Path, description = "The user"),
     ),
-    responses((status = 200, description = "The user: `attributes`, `revision`, `has_opted_out`, `passes` with their `waits` and `moves`, \
-        `ended`, `outbox`, `lost`", body = Value)),
+    responses((status = 200, description = "The user", body = UserInfo)),
 )]
 pub(in crate::http) async fn opt_out(
     State(api): State<Api>,
@@ -235,8 +234,7 @@ pub(in crate::http) async fn opt_out(
     request_body(content(
         (Value = "application/cloudevents+json"), (Vec<Value> = "application/cloudevents-batch+json"),
     )),
-    responses((status = 200, description = "`events`: for each `is_repeated` and what has `moved`",
-        body = Value)),
+    responses((status = 200, description = "They are durable", body = UserEventsDone)),
 )]
 pub(in crate::http) async fn events(
     State(api): State<Api>,
@@ -264,8 +262,7 @@ pub(in crate::http) async fn events(
 #[utoipa::path(
     get, path = "/journeys/{name}/counts", tag = "journeys", operation_id = "countJourney",
     params(("name" = String, Path, description = "The name of the journey")),
-    responses((status = 200, description = "`elements`: for each the users `here`, `visits`, \
-        `dropped` and the `conversion` of a line", body = Value)),
+    responses((status = 200, description = "The numbers", body = api::JourneyCounts)),
 )]
 pub(in crate::http) async fn counts(
     State(api): State<Api>,
@@ -294,8 +291,7 @@ pub(in crate::http) struct DryRunSpec {
 #[utoipa::path(
     post, path = "/journeys/dry-run", tag = "journeys", operation_id = "dryRunJourney",
     request_body = DryRunSpec,
-    responses((status = 200, description = "What has `moved`, the `messages`, and the `users` after \
-        it", body = Value)),
+    responses((status = 200, description = "What would have happened", body = JourneyTried)),
 )]
 pub(in crate::http) async fn dry_run(
     State(api): State<Api>,
