@@ -15,7 +15,7 @@ use jaq_json::{Num, Val};
 
 use super::budget::SIZE_MAX;
 pub(super) use super::budget::{Budget, Limited, DEPTH_MAX, STACK_MAX};
-use super::terms::{bound, call, chains, is_literal, pipe};
+use super::terms::{bound, call, is_literal, pipe};
 use super::update::Way;
 use super::weight::TOO_DEEP;
 use super::{grow, numbers, regex, secrets, texts, update};
@@ -25,6 +25,10 @@ pub(super) const TERMS_MAX: usize = 256;
 
 /// Keys of a path while it is looked for.
 const PATH_MAX: usize = 2 * DEPTH_MAX;
+
+/// Further steps for a call of a definition that calls itself. Each call can leave a generator of some
+/// 400 bytes behind, which goes on when the call is over.
+const AGAIN_STEPS: u64 = 3;
 
 /// The exit code of what is halted; which limit it was is in [`Budget::tripped`].
 pub(super) const HALT: i32 = 1;
@@ -43,7 +47,8 @@ pub(super) fn natives() -> impl Iterator<Item = Fun<Limited>> {
 /// Those of this file.
 fn own() -> Vec<Fun<Limited>> {
     vec![
-        ("#tick", v(0), tick()),
+        ("#tick", v(0), tick::<1>()),
+        ("#again", v(0), tick::<AGAIN_STEPS>()),
         ("#size", v(0), Native::new(|cv| counted(cv.0.data().bears(&cv.1), cv.1))),
         ("#part", v(0), part()),
         ("#each", v(0), each()),
@@ -66,20 +71,20 @@ fn counted<'a>(is_bearable: bool, value: Val) -> ValXs<'a, Val> {
     }
 }
 
-/// Counts a call, or an element. Where paths are looked for, their length is bounded: there is no
+/// Counts a call, or an element, for so many steps. Where paths are looked for, their length is bounded: there is no
 /// value as deep, and jaq frees the keys of a path one inside of the other.
-fn tick() -> Native<Limited> {
-    Native::<Limited>::new(|cv| counted(cv.0.data().spend(1), cv.1))
+fn tick<const STEPS: u64>() -> Native<Limited> {
+    Native::<Limited>::new(|cv| counted(cv.0.data().spend(STEPS), cv.1))
         .with_paths(|cv| {
             let is_long = cv.1 .1.iter().nth(PATH_MAX).is_some();
             let is_bearable =
-                if is_long { cv.0.data().trip(TOO_DEEP) } else { cv.0.data().spend(1) };
+                if is_long { cv.0.data().trip(TOO_DEEP) } else { cv.0.data().spend(STEPS) };
             match is_bearable {
                 true => box_once(Ok(cv.1)),
                 false => box_once(Err(Exn::halt(HALT))),
             }
         })
-        .with_update(|cv, update| if cv.0.data().spend(1) { update(cv.1) } else { halted() })
+        .with_update(|cv, update| if cv.0.data().spend(STEPS) { update(cv.1) } else { halted() })
 }
 
 /// Looks at a value that is copied or read as a whole: as a value, as what a path leads to, and
@@ -217,15 +222,8 @@ pub(super) struct TooDeep(pub(super) &'static str);
 /// Terms are nested deeper than [`TERMS_MAX`].
 const NESTED: TooDeep = TooDeep("the expression is nested too deep");
 
-/// Each call would put another filter around the one that it was given: a chain that nothing bounds.
-const CHAIN: TooDeep =
-    TooDeep("a definition that is given a filter cannot call itself with another one");
-
 /// Puts the natives that count into a definition.
 pub(super) fn def(def: Def<&str>, depth: usize) -> Result<Def<&str>, TooDeep> {
-    if chains(&def.body, def.name, &def.args) {
-        return Err(CHAIN);
-    }
     let body = term(def.body, depth + 1)?;
     // These words are values, whatever is defined.
     let is_value = matches!(def.name, "null" | "true" | "false") && def.args.is_empty();
@@ -271,12 +269,13 @@ pub(super) fn term<'s>(term_: Term<&'s str>, depth: usize) -> Result<Term<&'s st
         }
         Term::Neg(inner) => Term::Neg(boxed(inner)?),
         Term::BinOp(left, operator, right) if is_update(&operator) => {
-            let way = match update::way(&left) {
-                Way::Pass => Way::Pass,
+            // Each part is read once: twice at each level would take for ever.
+            let way = match update::way(*left) {
+                Way::Pass(left) => Way::Pass(inside(left)?),
                 Way::Paths(paths) => Way::Paths(inside(paths)?),
                 Way::Elements(before, paths) => Way::Elements(inside(before)?, inside(paths)?),
             };
-            updated(way, inside(*left)?, operator, inside(*right)?)
+            updated(way, operator, inside(*right)?)
         }
         Term::BinOp(left, operator, right) => {
             binary(boxed(left)?, pattern_of(operator, depth)?, boxed(right)?)
@@ -332,6 +331,7 @@ pub(super) fn term<'s>(term_: Term<&'s str>, depth: usize) -> Result<Term<&'s st
             pipe(Term::Call(name, all(arguments)?), call("#size"))
         }
         Term::Call(name, arguments) => Term::Call(name, all(arguments)?),
+        Term::Path(_, path) if path.0.len() > TERMS_MAX => return Err(NESTED),
         Term::Path(inner, path) => {
             let parts = path.0.into_iter().map(|(part, optional)| {
                 let part = match part {
@@ -406,18 +406,13 @@ fn is_update(operator: &BinaryOp<&str>) -> bool {
 }
 
 /// An update: what changes the value at a path, and how the paths are found.
-fn updated<'s>(
-    way: Way<'s>,
-    left: Term<&'s str>,
-    operator: BinaryOp<&'s str>,
-    right: Term<&'s str>,
-) -> Term<&'s str> {
+fn updated<'s>(way: Way<'s>, operator: BinaryOp<&'s str>, right: Term<&'s str>) -> Term<&'s str> {
     let (own, other) = (|| Box::new(Term::Id), || Box::new(Term::Var("$#u")));
-    let change = match &operator {
-        BinaryOp::UpdateMath(math) => numbers::arithmetic(Term::Id, *math, *other()),
-        BinaryOp::UpdateAlt => Term::BinOp(own(), BinaryOp::Alt, other()),
-        BinaryOp::Assign => *other(),
-        _ => right.clone(),
+    let (change, named) = match operator {
+        BinaryOp::UpdateMath(math) => (numbers::arithmetic(Term::Id, math, *other()), Some(right)),
+        BinaryOp::UpdateAlt => (Term::BinOp(own(), BinaryOp::Alt, other()), Some(right)),
+        BinaryOp::Assign => (*other(), Some(right)),
+        _ => (right, None),
     };
     let modify = |paths, change| Term::Call("#modify", vec![paths, change]);
     let passed = |left: Term<&'s str>, change| {
@@ -426,13 +421,13 @@ fn updated<'s>(
     let update = match way {
         Way::Paths(paths) => modify(paths, change),
         Way::Elements(before, paths) => passed(before, modify(paths, change)),
-        Way::Pass => passed(left, change),
+        Way::Pass(left) => passed(left, change),
     };
-    if matches!(operator, BinaryOp::Update) {
-        return update;
+    match named {
+        // The right side sees what the whole sees.
+        Some(right) => bound(right, "$#u", update),
+        None => update,
     }
-    // The right side sees what the whole sees.
-    bound(right, "$#u", update)
 }
 
 /// An operator whose result can be larger than what it is made of is looked at.

@@ -3,10 +3,12 @@
 //! | part | what it does |
 //! | --- | --- |
 //! | `budget` | what an evaluation may use |
+//! | `escapes` | characters that are written as two escapes |
 //! | `grow` | changes of values that grow |
 //! | `limit` | what keeps expressions within limits |
 //! | `numbers` | numbers as jq has them |
 //! | `precedence` | operators as jq groups them |
+//! | `recursion` | definitions that are given filters and call themselves |
 //! | `regex`, `pattern`, `around` | regular expressions, with limits and look-around |
 //! | `secrets` | which secrets an expression may see |
 //! | `terms` | parts of expressions |
@@ -19,12 +21,14 @@
 
 mod around;
 mod budget;
+mod escapes;
 mod grow;
 mod limit;
 mod numbers;
 mod pattern;
 mod precedence;
 mod quick;
+mod recursion;
 mod regex;
 mod secrets;
 mod template;
@@ -52,7 +56,11 @@ const TEXT_MAX: usize = 16 << 10;
 const BRACKETS_MAX: usize = 200;
 
 /// Stack for parser and compiler, which are recursive: memory is used as far as it is touched.
-const COMPILER_STACK: usize = 64 << 20;
+const COMPILER_STACK: usize = 8 << 20;
+
+/// More of it for each byte of the text, of which each may be one level deeper (`-----1`). A level
+/// takes 5 KiB where code is not optimized.
+const COMPILER_STACK_PER_BYTE: usize = 16 << 10;
 
 /// Results that an expression may have.
 const RESULTS_MAX: usize = 100_000;
@@ -134,7 +142,10 @@ impl Program {
                 return Err(NoProgram { message, at });
             }
         }
-        stacker::grow(COMPILER_STACK, || compile(text, variables))
+        let joined = escapes::joined(text);
+        let stack = COMPILER_STACK + text.len() * COMPILER_STACK_PER_BYTE;
+        let compiled = stacker::grow(stack, || compile(&joined.text, variables));
+        compiled.map_err(|problem| NoProgram { at: joined.place(problem.at), ..problem })
     }
 
     /// Evaluates it. No result is `null`; several are an array.
@@ -200,7 +211,7 @@ fn compile(text: &str, variables: &[&str]) -> Result<Program, NoProgram> {
     let modules = || NoProgram { message: "an expression cannot have modules".to_owned(), at: 0 };
     let term = precedence::parse(text).ok_or_else(modules)?;
     let deep = |refused: limit::TooDeep| NoProgram { message: refused.0.to_owned(), at: 0 };
-    let body = limit::term(term, 0).map_err(deep)?;
+    let body = limit::term(recursion::term(term), 0).map_err(deep)?;
     let main = Def { name: MAIN, args: Vec::new(), body };
     let own = load::parse(PRELUDE, |parser| parser.defs()).unwrap_or_default();
     let known = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
@@ -208,7 +219,7 @@ fn compile(text: &str, variables: &[&str]) -> Result<Program, NoProgram> {
     let known = known.filter(|def| def.name == "range" || !limit::is_foreign(def.name));
     // Later definitions win where both exist.
     let known = known.chain(own);
-    let known: Result<Vec<_>, _> = known.map(|def| limit::def(def, 0)).collect();
+    let known: Result<Vec<_>, _> = known.map(|def| limit::def(recursion::def(def), 0)).collect();
     let defs = known.map_err(deep)?.into_iter().chain([main]);
     let program = File { code: MAIN, path: () };
     let modules = Loader::new(defs).load(&arena, program).map_err(|e| malformed(text, e))?;

@@ -1,8 +1,8 @@
 //! Terms of expressions: their parts, and small ones that are made.
 
 use jaq_core::load::lex::StrPart;
-use jaq_core::load::parse::{BinaryOp, Pattern, Term};
-use jaq_core::path::Part;
+use jaq_core::load::parse::{BinaryOp, Def, Pattern, Term};
+use jaq_core::path::{Part, Path};
 
 pub(super) fn call(name: &str) -> Term<&str> {
     Term::Call(name, Vec::new())
@@ -25,22 +25,6 @@ pub(super) fn is_literal(term: &Term<&str>) -> bool {
         Term::Call("null" | "true" | "false", none) => none.is_empty(),
         _ => false,
     }
-}
-
-/// Whether a term calls a definition with other filters than those that it was given itself.
-pub(super) fn chains<'s>(term: &Term<&'s str>, name: &str, given: &[&'s str]) -> bool {
-    let is_chain = match term {
-        Term::Call(called, arguments) => {
-            let is_itself = *called == name && arguments.len() == given.len();
-            let is_given = |(argument, given): (&Term<&'s str>, &&'s str)| {
-                given.starts_with('$')
-                    || matches!(argument, Term::Call(passed, none) if passed == given && none.is_empty())
-            };
-            is_itself && !arguments.iter().zip(given).all(is_given)
-        }
-        _ => false,
-    };
-    is_chain || parts(term).into_iter().any(|inner| chains(inner, name, given))
 }
 
 /// The terms that are directly inside of a term.
@@ -79,5 +63,85 @@ pub(super) fn parts<'t, 's>(term: &'t Term<&'s str>) -> Vec<&'t Term<&'s str>> {
             std::iter::once(&**inner).chain(keys.flatten()).collect()
         }
         _ => Vec::new(),
+    }
+}
+
+/// A change of the terms inside of a term.
+type Change<'c, 's> = &'c mut dyn FnMut(Term<&'s str>) -> Term<&'s str>;
+
+/// Changes the terms that are directly inside of a term.
+pub(super) fn map<'s>(term: Term<&'s str>, change: Change<'_, 's>) -> Term<&'s str> {
+    match term {
+        Term::Call(name, arguments) => {
+            Term::Call(name, arguments.into_iter().map(change).collect())
+        }
+        Term::Str(format, parts) => {
+            let parts = parts.into_iter().map(|part| match part {
+                StrPart::Term(inner) => StrPart::Term(change(inner)),
+                other => other,
+            });
+            Term::Str(format, parts.collect())
+        }
+        Term::Arr(inner) => Term::Arr(inner.map(|inner| Box::new(change(*inner)))),
+        Term::Obj(fields) => {
+            let fields = fields.into_iter();
+            let fields = fields.map(|(key, value)| (change(key), value.map(&mut *change)));
+            Term::Obj(fields.collect())
+        }
+        Term::Neg(inner) => Term::Neg(Box::new(change(*inner))),
+        Term::Label(name, inner) => Term::Label(name, Box::new(change(*inner))),
+        Term::BinOp(left, operator, right) => {
+            let left = Box::new(change(*left));
+            let operator = match operator {
+                BinaryOp::Pipe(Some(names)) => BinaryOp::Pipe(Some(map_pattern(names, change))),
+                other => other,
+            };
+            Term::BinOp(left, operator, Box::new(change(*right)))
+        }
+        Term::Fold(name, source, names, rest) => {
+            let source = Box::new(change(*source));
+            let names = map_pattern(names, change);
+            Term::Fold(name, source, names, rest.into_iter().map(change).collect())
+        }
+        Term::TryCatch(inner, handler) => {
+            let inner = Box::new(change(*inner));
+            Term::TryCatch(inner, handler.map(|handler| Box::new(change(*handler))))
+        }
+        Term::IfThenElse(branches, otherwise) => {
+            let branches = branches.into_iter();
+            let branches = branches.map(|(test, then)| (change(test), change(then))).collect();
+            Term::IfThenElse(branches, otherwise.map(|inner| Box::new(change(*inner))))
+        }
+        Term::Def(defs, rest) => {
+            let defs = defs.into_iter().map(|def| Def { body: change(def.body), ..def }).collect();
+            Term::Def(defs, Box::new(change(*rest)))
+        }
+        Term::Path(inner, Path(parts)) => {
+            let inner = Box::new(change(*inner));
+            let parts = parts.into_iter().map(|(part, optional)| {
+                let part = match part {
+                    Part::Index(index) => Part::Index(change(index)),
+                    Part::Range(from, to) => {
+                        Part::Range(from.map(&mut *change), to.map(&mut *change))
+                    }
+                };
+                (part, optional)
+            });
+            Term::Path(inner, Path(parts.collect()))
+        }
+        other => other,
+    }
+}
+
+fn map_pattern<'s>(names: Pattern<&'s str>, change: Change<'_, 's>) -> Pattern<&'s str> {
+    match names {
+        Pattern::Var(name) => Pattern::Var(name),
+        Pattern::Arr(inner) => {
+            Pattern::Arr(inner.into_iter().map(|inner| map_pattern(inner, change)).collect())
+        }
+        Pattern::Obj(fields) => {
+            let fields = fields.into_iter();
+            Pattern::Obj(fields.map(|(key, p)| (change(key), map_pattern(p, change))).collect())
+        }
     }
 }

@@ -16,7 +16,7 @@ use super::terms::{self, call, pipe};
 /// How an update is made.
 pub(super) enum Way<'s> {
     /// By jaq, in one pass over what is updated.
-    Pass,
+    Pass(Term<&'s str>),
     /// Each path by itself, as jq does.
     Paths(Term<&'s str>),
     /// The paths of each element of what comes first.
@@ -24,26 +24,26 @@ pub(super) enum Way<'s> {
 }
 
 /// How what is on the left side of an update is updated.
-pub(super) fn way<'s>(left: &Term<&'s str>) -> Way<'s> {
-    if recurses(left) {
-        return Way::Pass;
+pub(super) fn way(left: Term<&str>) -> Way<'_> {
+    if recurses(&left) {
+        return Way::Pass(left);
     }
-    let Term::Path(begin, Path(parts)) = left else { return Way::Paths(left.clone()) };
-    if !matches!(**begin, Term::Id) {
-        return Way::Paths(left.clone());
-    }
-    let is_iteration =
-        |(part, _): &(Part<Term<&'s str>>, Opt)| matches!(part, Part::Range(None, None));
-    let Some(last) = parts.iter().rposition(is_iteration) else {
-        return Way::Paths(left.clone());
+    let (begin, mut parts) = match left {
+        Term::Path(begin, Path(parts)) if matches!(*begin, Term::Id) => (begin, parts),
+        other => return Way::Paths(other),
     };
-    let (before, own) = parts.split_at(last + 1);
-    let path = |parts: &[_]| Term::Path(Box::new(Term::Id), Path(parts.to_vec()));
-    match own {
-        [] => Way::Pass,
-        own if own.iter().all(is_fixed) => Way::Elements(path(before), path(own)),
-        _ => Way::Paths(left.clone()),
+    let is_iteration =
+        |(part, _): &(Part<Term<&str>>, Opt)| matches!(part, Part::Range(None, None));
+    let path = |parts| Term::Path(begin.clone(), Path(parts));
+    let Some(last) = parts.iter().rposition(is_iteration) else { return Way::Paths(path(parts)) };
+    if last + 1 == parts.len() {
+        return Way::Pass(path(parts));
     }
+    if !parts[last + 1..].iter().all(is_fixed) {
+        return Way::Paths(path(parts));
+    }
+    let own = parts.split_off(last + 1);
+    Way::Elements(path(parts), path(own))
 }
 
 /// Whether a path visits all that is inside of a value, whose parts jaq updates from the inside out.
