@@ -127,6 +127,13 @@ const SMALL: &str = "[...document.querySelectorAll('button, select, summary, nav
   return e.checkVisibility() && width > 0 && (room.height < 39.5 || (e.type === 'checkbox' && room.width < 39.5));
 }).map((e) => `${e.outerHTML.slice(0, 120)} ${e.getBoundingClientRect().height}`)";
 
+const WELCOME: &str = "journey: welcome
+platform: shop
+elements:
+  begin: { start: { on: signed.up }, then: order }
+  order: { wait: { on: order.paid, for: P3D }, lines: [ { if: 'true', then: end } ], otherwise: end }
+";
+
 #[test]
 fn every_page_is_readable_in_dark_and_light_and_fits_a_phone() {
     let (_browser, mut page) = browser("looks");
@@ -143,7 +150,17 @@ fn every_page_is_readable_in_dark_and_light_and_fits_a_phone() {
     let plan = format!("run/{plan}");
     let parts = ["", "/graph", "/timeline", "/steps", "/history", "/data"]
         .map(|part| format!("{plan}{part}"));
-    let flow = ["flow/a/b/1.0.0".to_owned(), of_flow];
+    served.put_journey(WELCOME);
+    served.user_event("shop", "ann", "1", "signed.up", json!({}));
+    let node = served.world().worlds().first().expect("itself").name.replace(' ', "%20");
+    let flow = [
+        "flow/a/b/1.0.0".to_owned(),
+        of_flow,
+        "journey/welcome".to_owned(),
+        "journey/welcome?user=ann".to_owned(),
+        "journey/welcome?walk=".to_owned(),
+        format!("runs?node={node}"),
+    ];
     let pages = PAGES.map(str::to_owned).into_iter().chain(parts).chain(flow);
     for name in pages {
         for width in [1280, 390] {

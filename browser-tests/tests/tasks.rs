@@ -160,6 +160,10 @@ fn waiting_runs_are_found_and_ordered_by_the_page() {
     reader.press("link", "Overview");
     reader.press("link", "for an event");
     reader.page.see("text:paid waits for");
+    reader.task(9);
+    reader.page.click("link:shop/order:1.0.0");
+    reader.page.see("h1 .s-running");
+    reader.page.eval("window.isSame = true");
     reader.task(12);
     reader.press("link", "Events");
     reader.press("button", "Publish an event…");
@@ -168,13 +172,21 @@ fn waiting_runs_are_found_and_ordered_by_the_page() {
     reader.confirm();
     reader.page.see("text:1 task has got it");
     reader.served.over_with(waiting);
+    // The page of another run follows it without being loaded anew.
+    let live = reader.served.start_flow(block("# order.yaml\n"), json!({}));
+    reader.page.open(&reader.served.page(&format!("run/{live}")));
+    reader.page.see("h1 .s-running");
+    let event = json!({ "specversion": "1.0", "id": "e9", "source": "/test", "type": "org.example.paid", "data": 1 });
+    reader.served.publish(&event);
+    reader.page.see("h1 .s-success");
+    assert_eq!(reader.page.eval("window.isSame"), json!(true));
     reader.task(13);
     let waiting = reader.served.start_flow(block("# order.yaml\n"), json!({}));
     reader.page.open(&reader.served.page("runs?waits=event"));
     reader.page.see("link:shop/order:1.0.0");
     reader.press("link", "Runs");
     reader.fill("Flow or action", "shop/order");
-    reader.page.wait("document.querySelectorAll('.runs tbody tr').length === 2");
+    reader.page.wait("document.querySelectorAll('.runs tbody tr').length === 3");
     reader.bulk("pause");
     reader.task(14);
     reader.press("link", "Runs");
@@ -184,7 +196,7 @@ fn waiting_runs_are_found_and_ordered_by_the_page() {
     reader.task(15);
     reader.press("link", "Runs");
     reader.fill("Flow or action", "order");
-    reader.page.wait("document.querySelectorAll('.runs tbody tr').length === 2");
+    reader.page.wait("document.querySelectorAll('.runs tbody tr').length === 3");
     reader.bulk("cancel");
     reader.served.over_with(waiting);
     reader.task(25);

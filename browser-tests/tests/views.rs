@@ -208,6 +208,43 @@ fn a_job_is_added_in_its_form_run_and_its_history_seen() {
     page.is_sound();
 }
 
+/// Shows the launches of a job as ones whose outcome nobody knows, which only a crash would make, and
+/// keeps what is said about them.
+const NOBODY_KNOWS: &str = "
+const real = window.fetch;
+window.fetch = async (url, request) => {
+  if (String(url).endsWith('/answer')) {
+    window.told = JSON.parse(request.body);
+    return new Response('{}', { headers: { 'content-type': 'application/json' } });
+  }
+  const answer = await real(url, request);
+  if (!String(url).includes('/history')) return answer;
+  const { launches } = await answer.json();
+  const asked = launches.map((launch) => ({ ...launch, state: 'unknown', ended_at: null }));
+  return new Response(JSON.stringify({ launches: asked }), { headers: { 'content-type': 'application/json' } });
+};
+";
+
+#[test]
+fn what_has_become_of_a_launch_is_said_by_a_person_where_nobody_knows() {
+    let (_browser, mut page, served) = console("unknown");
+    page.before(NOBODY_KNOWS);
+    served.put_job(&json!({
+        "name": "move", "schedule": "@manually", "unknown": "ask", "config": { "command": "true" },
+    }));
+    page.open(&served.page("job/move"));
+    page.click("button:Run now…");
+    page.click("dialog button.main");
+    page.see("h2 + .s-unknown");
+    page.see("button:Cancel");
+    page.click("button:Say what has become of it…");
+    page.write("field:Outcome", "failed");
+    page.click("dialog button.main");
+    page.see("text:It is noted.");
+    assert_eq!(page.eval("window.told"), json!({ "launch": 1, "outcome": "failed" }));
+    page.is_sound();
+}
+
 #[test]
 fn a_journey_is_drawn_with_the_path_of_a_user() {
     let (_browser, mut page, served) = console("journeys");

@@ -1,6 +1,7 @@
 //! The files of the console.
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
 /// A file that is embedded in the binary.
 #[derive(Clone, Debug)]
@@ -73,15 +74,28 @@ impl Asset {
     /// The file with this name. A build for development reads it from the folder that
     /// `TURNWHEEL_CONSOLE` names, so that a change is seen without a build.
     pub(super) fn find(name: &str) -> Option<Self> {
-        let found = OWN.iter().chain(VENDORED).find(|asset| asset.name == name)?;
-        if cfg!(debug_assertions) {
-            let folder = std::env::var_os("TURNWHEEL_CONSOLE").map(std::path::PathBuf::from);
-            let edited = folder.and_then(|folder| std::fs::read_to_string(folder.join(name)).ok());
-            if let Some(text) = edited {
-                return Some(Self { name: found.name, text: Cow::Owned(text) });
+        let found = all().find(|asset| asset.name == name)?;
+        let edited = edited().and_then(|folder| std::fs::read_to_string(folder.join(name)).ok());
+        match edited {
+            Some(text) => Some(Self { name: found.name, text: Cow::Owned(text) }),
+            None => Some(found.clone()),
+        }
+    }
+
+    /// The document. It names the other files in a folder that is called after the content of all
+    /// of them: a browser may keep those for ever, and another version of the program has another
+    /// folder.
+    pub(super) fn document() -> Option<Self> {
+        let document = Self::find(DOCUMENT)?;
+        let folder = version();
+        let mut text = document.text.into_owned();
+        for asset in all().filter(|asset| asset.name != DOCUMENT) {
+            for link in ["href", "src"] {
+                let named = format!("{link}=\"{}\"", asset.name);
+                text = text.replace(&named, &format!("{link}=\"{folder}/{}\"", asset.name));
             }
         }
-        Some(found.clone())
+        Some(Self { text: Cow::Owned(text), ..document })
     }
 
     /// Its content type.
@@ -95,11 +109,42 @@ impl Asset {
         }
     }
 
-    /// Its entity tag: FNV-1a of the content, quoted as the header requires.
+    /// Its entity tag: a hash of the content, quoted as the header requires.
     pub(super) fn tag(&self) -> String {
-        let hash = self.text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        format!("\"{hash:016x}\"")
+        format!("\"{:016x}\"", hash(self.text.bytes()))
     }
+}
+
+/// The document, which is asked for each time.
+const DOCUMENT: &str = "index.html";
+
+fn all() -> impl Iterator<Item = &'static Asset> {
+    OWN.iter().chain(VENDORED)
+}
+
+/// The folder of edited files, in a build for development.
+fn edited() -> Option<std::path::PathBuf> {
+    let folder = std::env::var_os("TURNWHEEL_CONSOLE").filter(|_| cfg!(debug_assertions));
+    folder.map(std::path::PathBuf::from)
+}
+
+/// A name for the content of all files.
+pub(super) fn version() -> String {
+    static EMBEDDED: OnceLock<String> = OnceLock::new();
+    let name = || {
+        let found = all().filter_map(|asset| Asset::find(asset.name));
+        let tags: String = found.map(|asset| asset.tag()).collect();
+        format!("{:016x}", hash(tags.bytes()))
+    };
+    if edited().is_some() {
+        return name();
+    }
+    EMBEDDED.get_or_init(name).clone()
+}
+
+/// FNV-1a.
+fn hash(bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }

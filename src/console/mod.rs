@@ -37,6 +37,12 @@ use asset::Asset;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+/// Of files by their names alone: another version of the program has other files with these names.
+const ASKED_AGAIN: &str = "no-cache";
+
+/// Of files in the folder of their version, which never change: a year.
+const KEPT: &str = "public, max-age=31536000, immutable";
+
 /// The pages as a router; it needs no state and no token.
 pub(crate) fn pages<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new()
@@ -44,6 +50,7 @@ pub(crate) fn pages<S: Clone + Send + Sync + 'static>() -> Router<S> {
         .route("/console", get(onward))
         .route("/console/", get(document))
         .route("/console/{file}", get(file))
+        .route("/console/{version}/{file}", get(kept))
 }
 
 /// Redirects to the document. The address is relative to the requested one, so the prefix of a host
@@ -61,15 +68,25 @@ async fn onward(OriginalUri(uri): OriginalUri) -> Response {
 }
 
 async fn document(headers: HeaderMap) -> Response {
-    answer("index.html", &headers)
+    answer(Asset::document(), ASKED_AGAIN, &headers)
 }
 
 async fn file(Path(name): Path<String>, headers: HeaderMap) -> Response {
-    answer(&name, &headers)
+    match &*name {
+        "index.html" => document(headers).await,
+        _ => answer(Asset::find(&name), ASKED_AGAIN, &headers),
+    }
 }
 
-fn answer(name: &str, asked: &HeaderMap) -> Response {
-    let Some(asset) = Asset::find(name) else {
+/// A file in the folder of its version. A page of another version gets the file of now, and does
+/// not keep it.
+async fn kept(Path((version, name)): Path<(String, String)>, headers: HeaderMap) -> Response {
+    let is_now = version == asset::version();
+    answer(Asset::find(&name), if is_now { KEPT } else { ASKED_AGAIN }, &headers)
+}
+
+fn answer(asset: Option<Asset>, keeps: &'static str, asked: &HeaderMap) -> Response {
+    let Some(asset) = asset else {
         let advice = "there is no such file: begin at ./\n";
         return (StatusCode::NOT_FOUND, advice).into_response();
     };
@@ -78,9 +95,7 @@ fn answer(name: &str, asked: &HeaderMap) -> Response {
     headers.insert(header::CONTENT_SECURITY_POLICY, value(POLICY));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, value("nosniff"));
     headers.insert(header::REFERRER_POLICY, value("no-referrer"));
-    // A browser revalidates each time: another version of the program has other files with the same
-    // names.
-    headers.insert(header::CACHE_CONTROL, value("no-cache"));
+    headers.insert(header::CACHE_CONTROL, value(keeps));
     let tag = asset.tag();
     let known = asked.get(header::IF_NONE_MATCH).and_then(|known| known.to_str().ok());
     let is_known = known.is_some_and(|known| {

@@ -29,6 +29,8 @@ fn files(served: &Served) -> BTreeSet<String> {
         };
         let links = marks.iter().flat_map(|mark| quoted(&text, mark));
         for link in links.filter(|link| !link.starts_with('#')) {
+            // The document names them in the folder of their version.
+            let link = link.rsplit('/').next().unwrap_or(link);
             if found.insert(link.to_owned()) {
                 left.push(link.to_owned());
             }
@@ -108,6 +110,36 @@ fn a_file_that_the_browser_has_is_not_sent_again() {
     assert_eq!(again.header("etag"), tag);
     let other = served.send("GET", "/console/app.js", &[("if-none-match", "\"other\"")], None);
     assert_eq!(other.status, 200);
+}
+
+#[test]
+fn files_in_the_folder_of_their_version_are_kept_and_asked_for_no_more() {
+    let served = Served::new();
+    let document = served.get("/console/").text;
+    let links = ["href=\"", "src=\""].map(|mark| quoted(&document, mark)).concat();
+    let links: Vec<&str> = links.into_iter().filter(|link| !link.starts_with('#')).collect();
+    let folder = links[0].split('/').next().expect("a folder");
+    assert!(folder.len() == 16 && links.len() > 10, "{links:?}");
+    let kept = |path: &str| {
+        let answer = served.get(&format!("/console/{path}"));
+        assert_eq!(answer.status, 200, "{path}");
+        (answer.header("cache-control").to_owned(), answer.text)
+    };
+    for link in links {
+        assert!(link.starts_with(&format!("{folder}/")), "{link} is in another folder");
+        let (cache, text) = kept(link);
+        assert!(
+            cache.contains("immutable") && cache.contains("max-age=31536000"),
+            "{link}: {cache}"
+        );
+        let (_, name) = link.split_once('/').expect("a name");
+        // A page of a version before asks for its files: it gets those of now, and does not keep
+        // them.
+        assert_eq!(kept(name), ("no-cache".to_owned(), text.clone()));
+        assert_eq!(kept(&format!("0123456789abcdef/{name}")), ("no-cache".to_owned(), text));
+    }
+    assert_eq!(served.get("/console/").header("cache-control"), "no-cache");
+    assert_eq!(served.get(&format!("/console/{folder}/nothing.js")).status, 404);
 }
 
 #[test]
@@ -242,7 +274,7 @@ fn under_another_path_it_is_the_same() {
     assert!(get("/deep/wheel").contains("<title>Turnwheel</title>"));
     assert!(get("/deep/wheel/console/app.js").contains("import"));
     // `api.js` asks next to `console/`.
-    assert!(get("/deep/wheel/console/api.js").contains("new URL(\"../\", import.meta.url)"));
+    assert!(get("/deep/wheel/console/api.js").contains("new URL(\"../\", document.baseURI)"));
     let stats: Value = serde_json::from_str(&get("/deep/wheel/api/v1/stats")).expect("JSON");
     assert!(stats["plans"].is_array(), "{stats}");
     server.abort();

@@ -55,6 +55,7 @@ export const operations = {
   runJob: "POST jobs/{name}/run",
   toggleJob: "POST jobs/{name}/toggle",
   cancelLaunch: "POST jobs/{name}/cancel",
+  answerLaunch: "POST jobs/{name}/answer",
   jobHistory: "GET jobs/{name}/history",
   jobTimes: "GET jobs/{name}/times",
   jobOutput: "GET jobs/{name}/launches/{launch}/output",
@@ -72,7 +73,7 @@ export const operations = {
 };
 
 /** This file is `console/api.js`: the API is next to `console`, wherever both are mounted. */
-const ROOT = new URL("../", import.meta.url);
+const ROOT = new URL("../", document.baseURI);
 const BASE = new URL("api/v1/", ROOT);
 
 /** Set while there is a session. Its cookie is out of reach for scripts. */

@@ -37,7 +37,7 @@ bulk.isHard = (name) => HARD.has(name);
 bulk.filter = (asked) => {
   const list = (text) => (text ?? "").split(",").filter(Boolean);
   const filter = { states: list(asked.state), results: list(asked.result), waits: list(asked.waits) };
-  for (const name of ["label", "name", "text", "action", "key", "by", "caller", "created_from", "created_before", "ended_from", "ended_before"]) {
+  for (const name of ["label", "name", "text", "action", "key", "by", "caller", "created_from", "created_before", "ended_from", "ended_before", "node"]) {
     if (asked[name]) filter[name] = asked[name];
   }
   filter.labels = Object.fromEntries(list(asked.labels).map((one) => {

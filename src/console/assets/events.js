@@ -12,7 +12,7 @@ import { Ago, Badge, Clock, Head, html, Json, Loaded, Notice, RunLink, Table, us
 const LETTERS = 100;
 const SHOWN = 100;
 /** How often at most the list is drawn when much comes. */
-const DRAW_MS = 300;
+const DRAW_MS = 500;
 
 async function again(letter, reload) {
   const done = await order({ title: "Send it again?", text: "It goes to this step, or to another one of the same run; if it is taken it leaves the list.", verb: "Send",
@@ -59,7 +59,7 @@ function Stream() {
   return html`<div class="head"><h2>Lately</h2><select aria-label="Kind" onChange=${(event) => setFilter(event.currentTarget.value)}>
       <option value="">events and runs</option><option value="event">events of outside</option><option value="plan">changes of runs</option><option value="step">changes of steps</option><option value="note">notes</option><option value="cancel">requests to end</option></select></div>
     ${shown.length === 0 ? html`<p class="quiet">Nothing has come since the page was opened.</p>`
-      : html`<${Table} caption="What came lately" columns=${[["When"], ["What"], ["Run"], ["To whom, and why", "grow"]]}>${shown.map((one) => row(one, one.cursor))}<//>`}`;
+      : html`<${Table} kind="news" caption="What came lately" columns=${[["When"], ["What"], ["Run"], ["To whom, and why", "grow"]]}>${shown.map((one) => row(one, one.cursor))}<//>`}`;
 }
 
 export function Events() {

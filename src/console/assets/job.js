@@ -42,11 +42,14 @@ function Output({ name, launch, run }) {
 function Launch({ job, launch, reload }) {
   const { name } = job.spec;
   const cancel = () => confirm("Cancel it?", "Its runs end; their processes are stopped.", "Cancel", () => ask("cancelLaunch", { at: { name }, body: { launch: launch.id } })).then((done) => { if (done) say("It ends."); reload(); });
+  const tell = () => order({ title: "What has become of it?", text: "Nobody knows whether its last run has done its work: look there, and say it.", verb: "Say it",
+    fields: [{ name: "outcome", label: "Outcome", kind: "select", required: true, value: "succeeded", options: [["succeeded", "it has done its work"], ["failed", "it has not: the launch has failed"], ["retry", "it has not: try it again"]] }],
+    perform: ({ outcome }) => ask("answerLaunch", { at: { name }, body: { launch: launch.id, outcome } }) }).then((done) => { if (done) say("It is noted."); reload(); });
   return html`<aside class="panel" aria-label="The chosen launch"><div class="head"><h2>Launch ${launch.id}</h2><${Badge} of=${launch.state} /></div>
     ${launch.reason && html`<p class="why">${launch.reason}</p>`}
-    ${!launch.ended_at && html`<p class="buttons"><button class="hard" onClick=${cancel}>Cancel</button></p>`}
+    ${!launch.ended_at && html`<p class="buttons">${launch.state === "unknown" && html`<button class="main" onClick=${tell}>Say what has become of it…</button>`}<button class="hard" onClick=${cancel}>Cancel</button></p>`}
     <${Facts} of=${[["Planned", html`<${Clock} at=${launch.planned} />`], ["Cause", causeOf(launch)], ["Decided", html`<${Clock} at=${launch.decided} />`], ["Ended", launch.ended_at && html`<${Clock} at=${launch.ended_at} />`],
-      ["Stands for", launch.times > 1 && `${number(launch.times)} times`], ["Cancelled by", launch.cancelled_by]]} />
+      ["Stands for", launch.times > 1 && `${number(launch.times)} times`], ["Cancelled by", launch.cancelled_by], ["Answered by", launch.answered_by]]} />
     ${launch.runs.map((run, at) => html`<section key=${at}><h3>Run ${at + 1}${run.node && ` on ${run.node}`} <${Badge} of=${run.state} /></h3>
       <p class="quiet">attempt ${run.attempt}${run.started_at && html` · <${Clock} at=${run.started_at} /> · ${between(run.started_at, run.ended_at)}`}${run.output_bytes > 0 && ` · ${bytes(run.output_bytes)}`}${run.plan && html` · <${RunLink} id=${run.plan} />`}</p>
       ${run.reason && html`<p class="error">${run.reason}</p>`}${run.note && html`<p>${run.note}</p>`}

@@ -105,7 +105,7 @@ function Ticks({ runs, ticked, setTicked, reload, filter, isFiltered }) {
     perform: (values) => values.order }).then((name) => name && give(name, { filter }));
   return html`<div class="ticks" role="status"><p class="buttons">
     <label class="tick-all"><input type="checkbox" checked=${isAll} disabled=${runs.length === 0} aria-label="Tick all of this page" onChange=${() => setTicked(new Set(isAll ? [] : runs.map((run) => run.id)))} /> all of this page</label>
-    ${shown.length === 0 ? html`<button onClick=${many} disabled=${!filter} title=${filter ? null : "Runs of one node are ticked for it"}>Bulk actions…</button>`
+    ${shown.length === 0 ? html`<button onClick=${many}>Bulk actions…</button>`
       : html`<b>${number(shown.length)} ticked</b>${bulk.orders.map((name) => html`<button key=${name} class=${bulk.isHard(name) ? "hard" : ""} onClick=${() => give(name, { plans: shown })}>${words(name)}</button>`)}
         <button class="link" onClick=${() => setTicked(new Set())}>Untick all</button>`}
   </p></div>`;
@@ -176,7 +176,7 @@ export function Runs({ query }) {
   return html`<${Head} title="Runs"><button onClick=${() => choose(names)}>Columns…</button><//>
     <${Shows} query=${query} /><${Filters} query=${query} go=${go} all=${all.data} />
     <${Loaded} of=${shown}>${({ plans, next, is_partial: isPartial }) => html`
-      <${Ticks} runs=${plans} ticked=${ticked} setTicked=${setTicked} reload=${page.reload} filter=${of.node ? null : bulk.filter(of)} isFiltered=${[...query.keys()].length > 0} />
+      <${Ticks} runs=${plans} ticked=${ticked} setTicked=${setTicked} reload=${page.reload} filter=${bulk.filter(of)} isFiltered=${[...query.keys()].length > 0} />
       ${plans.length === 0 ? html`<${Nothing} all=${all.data} isPartial=${isPartial} />` : html`<${Rows} runs=${plans} of=${key} names=${names} ticked=${ticked} tick=${tick} />`}
       <p class="buttons"><span class="quiet">${count(plans.length, "run")} on this page.${isPartial && " The search has stopped for now: older runs are not looked at yet."}</span>
         ${query.get("cursor") && html`<button onClick=${() => go({ text: query.get("text") })}>First page</button>`}

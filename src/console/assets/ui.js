@@ -104,7 +104,11 @@ export function Table({ columns, caption, children, kind = "" }) {
   // On a phone a row is a card: each cell says its heading.
   useEffect(() => {
     for (const row of place.current.tBodies[0].rows) {
-      for (const cell of row.cells) cell.dataset.heading = columns[cell.cellIndex]?.[0] ?? "";
+      // Each write would have the styles of the cell computed anew.
+      for (const cell of row.cells) {
+        const heading = columns[cell.cellIndex]?.[0] ?? "";
+        if (cell.dataset.heading !== heading) cell.dataset.heading = heading;
+      }
     }
   });
   return html`<div class="wide"><table ref=${place} class=${`cards ${kind}`}>
