@@ -118,6 +118,9 @@ pub struct Filter {
     /// Plans that were stopped before this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_before: Option<String>,
+    /// Plans of this node, by its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
 }
 
 /// A plan.

@@ -96,12 +96,32 @@ pub(crate) struct Which {
     /// Plans that were stopped before this time.
     #[arg(long, value_name = "TIME", value_parser = span::moment)]
     ended_until: Option<Time>,
+
+    /// Plans of this node, by its name; a server says which those are.
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
 }
 
 impl Which {
     /// Whether nothing is said, so that all plans are meant.
     pub(crate) fn is_all(&self) -> bool {
-        self.filter(0) == Filter { limit: 0, ..Filter::default() }
+        self.node.is_none() && self.filter(0) == Filter { limit: 0, ..Filter::default() }
+    }
+
+    /// The node whose plans are meant.
+    pub(crate) fn node(&self) -> Option<&str> {
+        self.node.as_deref()
+    }
+
+    /// Refuses a node where no server is asked.
+    pub(crate) fn refuse_node(&self) -> Result<(), Exit> {
+        match &self.node {
+            None => Ok(()),
+            Some(node) => Err(Exit::usage(format!(
+                "which plans the node «{node}» has is known to servers alone"
+            ))
+            .advice("say with --server which server is asked")),
+        }
     }
 
     /// The same, with a part of a text if one is given.
@@ -131,7 +151,7 @@ impl Which {
             "labels": labels, "action": self.action, "by": self.triggered_by,
             "caller": self.caller.map(|plan| plan.to_string()), "created_from": time(self.since),
             "created_before": time(self.until), "ended_from": time(self.ended_since),
-            "ended_before": time(self.ended_until),
+            "ended_before": time(self.ended_until), "node": self.node,
         });
         let Value::Object(mut all) = all else { return Value::Null };
         all.retain(|_, value| !value.is_null());
@@ -145,6 +165,9 @@ impl Which {
         settings: &Settings,
         limit: usize,
     ) -> Result<Filter, Exit> {
+        if matches!(source, Source::Store(..)) {
+            self.refuse_node()?;
+        }
         let mut filter = self.filter(limit);
         // A server looks for the caller's own key itself.
         if let Some(key) = self.key.as_ref().filter(|_| matches!(source, Source::Store(..))) {

@@ -76,7 +76,7 @@ fn show(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
         let last = last.find(&mut source)?;
         filter = filter.next_page(last);
     }
-    let rows = source.list(&filter)?;
+    let rows = source.list_of(&filter, which.node())?;
     let is_all = which.is_all() && arguments.after_plan.is_none();
     let is_full = rows.len() == filter.limit;
     let next = rows.last().filter(|_| is_full).map(|row| row.id.clone());

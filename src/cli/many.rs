@@ -52,6 +52,7 @@ fn here(
     order: BulkOrder,
     by: &str,
 ) -> Result<(Vec<Outcome>, bool), Exit> {
+    which.refuse_node()?;
     let mut filter = which.filter(limit);
     filter.order = Order::OldestFirst;
     let progress = Progress::new();

@@ -433,7 +433,7 @@ impl Target {
         if !is_all {
             let mut filter = self.which.filter_in(source, settings, self.limit as usize)?;
             filter.order = Listing::OldestFirst;
-            for row in source.list(&filter)? {
+            for row in source.list_of(&filter, self.which.node())? {
                 if PlanState::from_name(&row.state).is_some_and(&is_for) {
                     found.push(Outcome { plan: id_of(&row)?, name: row.label, problem: None });
                 }

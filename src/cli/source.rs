@@ -53,7 +53,21 @@ impl Source {
     pub(crate) fn list(&mut self, filter: &Filter) -> Result<Vec<PlanSummary>, Exit> {
         match self {
             Self::Store(view, _) => Ok(view.list(filter)?.into_iter().map(shape::row).collect()),
-            Self::Server(server) => pages(server, filter),
+            Self::Server(server) => pages(server, filter, None),
+        }
+    }
+
+    /// The same, of one node if one is named; a store knows none ([`Which::refuse_node`]).
+    ///
+    /// [`Which::refuse_node`]: super::find::Which::refuse_node
+    pub(crate) fn list_of(
+        &mut self,
+        filter: &Filter,
+        node: Option<&str>,
+    ) -> Result<Vec<PlanSummary>, Exit> {
+        match self {
+            Self::Server(server) => pages(server, filter, node),
+            Self::Store(..) => self.list(filter),
         }
     }
 
@@ -182,8 +196,9 @@ impl Source {
 }
 
 /// The plans of a server that fit, page by page.
-fn pages(server: &Remote, filter: &Filter) -> Result<Vec<PlanSummary>, Exit> {
+fn pages(server: &Remote, filter: &Filter, node: Option<&str>) -> Result<Vec<PlanSummary>, Exit> {
     let mut query = query(filter);
+    query.extend(node.map(|node| ("node", node.to_owned())));
     let mut plans: Vec<PlanSummary> = Vec::new();
     loop {
         let limit = (filter.limit - plans.len()).min(PAGE_MAX).to_string();

@@ -365,7 +365,7 @@ fn ended_runs_are_told_by_time_and_by_flow() {
 }
 
 #[test]
-fn runs_of_one_node_are_listed() {
+fn runs_of_one_node_are_listed_and_take_orders_together() {
     let served = served();
     add(&served, GREET);
     for _ in 0..3 {
@@ -385,6 +385,23 @@ fn runs_of_one_node_are_listed() {
     assert_eq!((rest["plans"].as_array().map(Vec::len), &rest["next"]), (Some(1), &Value::Null));
     let unknown = served.get("/api/v1/plans?node=nobody");
     assert_eq!((unknown.status, &unknown.json()["code"]), (404, &json!("node-unknown")));
+    // Orders take the same plans, a part at a time.
+    let order = |node: &str, more: Value| {
+        let mut body = json!({"order": "delete", "filter": {"node": node}, "limit": 2});
+        body.as_object_mut().expect("fields").extend(more.as_object().expect("fields").clone());
+        served.post("/api/v1/orders", &body)
+    };
+    let nobody = order("nobody", json!({}));
+    assert_eq!((nobody.status, &nobody.json()["code"]), (404, &json!("node-unknown")));
+    let name = nodes["nodes"][0]["name"].as_str().expect("a name");
+    let look = order(name, json!({"dry_run": true})).json();
+    assert_eq!((&look["touched"], &look["has_more"]), (&json!(2), &json!(true)), "{look}");
+    let first = order(name, json!({})).json();
+    assert_eq!((&first["touched"], &first["has_more"]), (&json!(2), &json!(true)), "{first}");
+    let rest = order(name, json!({"after": first["next"]})).json();
+    assert_eq!((&rest["touched"], &rest["has_more"]), (&json!(1), &json!(false)), "{rest}");
+    let none = order(name, json!({})).json();
+    assert_eq!((&none["touched"], &none["has_more"]), (&json!(0), &json!(false)), "{none}");
 }
 
 #[cfg(all(feature = "io", unix))]

@@ -72,6 +72,19 @@ fn every_verb_works_from_another_machine() {
     let list = laptop.json(&["list", "test/say", "--json"]);
     assert_eq!(list["plans"], api("/plans?text=test/say")["plans"]);
     assert_eq!(list["plans"].as_array().map(Vec::len), Some(2));
+    // The plans of a node are listed, and take orders.
+    let node = api("/nodes")["nodes"][0]["name"].as_str().expect("a name").to_owned();
+    let of_node = laptop.json(&["list", "test/say", "--node", &node, "--json"]);
+    assert_eq!(of_node["plans"], list["plans"]);
+    let many = laptop.ok(&["delete", "--node", &node, "--text", "test/say", "--dry-run"]);
+    assert_eq!(many.matches("would be asked: delete").count(), 2, "{many}");
+    let nobody = laptop.run(&["list", "--node", "nobody"]);
+    let said = String::from_utf8_lossy(&nobody.stderr).into_owned();
+    assert!(!nobody.status.success() && said.contains("no node «nobody»"), "{said}");
+    let alone = place.run(&["list", "--node", &node]);
+    let said = String::from_utf8_lossy(&alone.stderr).into_owned();
+    assert_eq!(alone.status.code(), Some(2), "{said}");
+    assert!(said.contains("known to servers alone") && said.contains("--server"), "{said}");
     let shown = laptop.json(&["show", &plan, "--json"]);
     assert_eq!(shown, api(&format!("/plans/{plan}")));
     assert_eq!(shown["output"], json!({"word": "yes"}));

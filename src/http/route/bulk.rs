@@ -4,10 +4,10 @@ use std::num::NonZeroUsize;
 
 use axum::extract::State;
 use axum::Json as Answer;
-use turnwheel_engine::store::Order;
+use turnwheel_engine::store::{Filter as Wanted, Order, SearchPage};
 use turnwheel_engine::{BulkOrder as Kind, BulkOutcome, BulkReport, PlanId};
 
-use super::plans::{filter, known_key};
+use super::plans::{filter, found, known_key};
 use crate::api::{BulkDone, BulkOrder, BulkPlan, Filter, ManyOrder};
 use crate::http::body::{Json, Who};
 use crate::http::code::Code;
@@ -53,9 +53,22 @@ pub(in crate::http) async fn order(
         let last = after.parse().map_err(|error| wrong(&format!("after: {error}")))?;
         filter = filter.next_page(last);
     }
+    let mut part = Part::default();
+    let mut only = named;
+    if let Some(node) = &asked.filter.node {
+        part = of_node(&api, &filter, node, limit.get()).await?;
+        match only.is_empty() {
+            true => only.clone_from(&part.plans),
+            false => only.retain(|plan| part.plans.contains(plan)),
+        }
+        if only.is_empty() {
+            let none = BulkReport::default();
+            return Ok(Answer(part.of(done(asked.order, asked.dry_run, none))));
+        }
+    }
     let mut bulk = api.world().bulk(filter).plans_max(limit);
-    if !named.is_empty() {
-        bulk = bulk.only(&named);
+    if !only.is_empty() {
+        bulk = bulk.only(&only);
     }
     let kind = match asked.order {
         ManyOrder::Cancel => Kind::Cancel,
@@ -83,7 +96,32 @@ pub(in crate::http) async fn order(
         trace::audit(&who, &format!("bulk {kind:?}"), &of, &outcome);
         report
     };
-    Ok(Answer(done(asked.order, asked.dry_run, report)))
+    Ok(Answer(part.of(done(asked.order, asked.dry_run, report))))
+}
+
+/// Plans of a node that fit, as many as one order takes.
+#[derive(Debug, Default)]
+struct Part {
+    plans: Vec<PlanId>,
+    /// The last plan that was looked at, if there may be others behind it.
+    looked_to: Option<PlanId>,
+}
+
+impl Part {
+    /// The answer to an order for them: where the next one goes on.
+    fn of(&self, done: BulkDone) -> BulkDone {
+        match self.looked_to {
+            Some(last) => BulkDone { has_more: true, next: Some(last.to_string()), ..done },
+            None => done,
+        }
+    }
+}
+
+async fn of_node(api: &Api, wanted: &Wanted, node: &str, limit: usize) -> Result<Part, Problem> {
+    let page = Wanted { limit, ..wanted.clone() };
+    let SearchPage { rows, looked_to } = found(api, page, Some(node.to_owned())).await?;
+    let last = rows.last().map(|row| row.id).filter(|_| rows.len() >= limit);
+    Ok(Part { looked_to: looked_to.or(last), plans: rows.iter().map(|row| row.id).collect() })
 }
 
 fn done(order: ManyOrder, is_dry_run: bool, report: BulkReport) -> BulkDone {

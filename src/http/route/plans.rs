@@ -103,7 +103,7 @@ pub(in crate::http) async fn list(
     })?;
     let place = place.or(behind);
     let (order, key) = (query.order.unwrap_or_default(), query.key.clone());
-    let query_node = query.node.clone();
+    let node = query.node.clone();
     let mut filter =
         filter(&asked(query)).map_err(|problem| Problem::new(Code::QueryInvalid, problem))?;
     match order {
@@ -114,7 +114,7 @@ pub(in crate::http) async fn list(
         filter.key = Some(known_key(&api, &who, key).await?);
     }
     filter.limit = limit + 1;
-    let SearchPage { mut rows, looked_to } = found(&api, filter, query_node).await?;
+    let SearchPage { mut rows, looked_to } = found(&api, filter, node).await?;
     let has_more = rows.len() > limit;
     rows.truncate(limit);
     let last = rows.last().map(|row| row.id).filter(|_| has_more).or(looked_to);
@@ -124,7 +124,11 @@ pub(in crate::http) async fn list(
 }
 
 /// The plans that fit a filter, and are on a node if one is named.
-async fn found(api: &Api, filter: Filter, node: Option<String>) -> Result<SearchPage, Problem> {
+pub(super) async fn found(
+    api: &Api,
+    filter: Filter,
+    node: Option<String>,
+) -> Result<SearchPage, Problem> {
     let Some(node) = node else { return Ok(api.world().search(filter).await?) };
     let slots = slots_of(api, &node).await?;
     let (mut page, mut found) = (filter.clone(), SearchPage::default());
@@ -209,6 +213,7 @@ fn asked(query: PlansQuery) -> api::Filter {
         created_before: query.created_before,
         ended_from: query.ended_from,
         ended_before: query.ended_before,
+        node: query.node,
     }
 }
 
