@@ -8,7 +8,8 @@ use std::time::Duration;
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::time::ManualClock;
 use turnwheel_runtime::{
-    Completion, Context, Failure, Group, Lifecycle, Mailbox, OnFailure, Overflow, Pinning, Task,
+    current_task, AnyTask, Completion, Context, Failure, Group, Lifecycle, Mailbox, OnFailure,
+    Overflow, Pinning, Task,
 };
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -326,4 +327,47 @@ impl Door {
         *self.0 .0.lock().expect("nobody panics at the door") = true;
         self.0 .1.notify_all();
     }
+}
+
+/// An error that tells at its end which task's turn runs.
+#[derive(Debug)]
+struct Farewell(mpsc::Sender<Option<AnyTask>>);
+
+impl std::fmt::Display for Farewell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("planted in a hook")
+    }
+}
+
+impl Error for Farewell {}
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        let _ = self.0.send(current_task());
+    }
+}
+
+/// Fails at the start, once the last handle is gone.
+struct FailsAlone(mpsc::Receiver<()>, mpsc::Sender<Option<AnyTask>>);
+
+impl Lifecycle<()> for FailsAlone {
+    fn starting(&mut self, (): &mut (), _: &mut Context<'_, ()>) -> Result<(), Failure> {
+        let _ = self.0.recv_timeout(PATIENCE);
+        Err(Failure::error(Farewell(self.1.clone())))
+    }
+}
+
+#[test]
+fn destructors_get_no_handle_to_a_task_whose_memory_is_freed() -> Outcome {
+    let group = group(1)?;
+    let (released, held) = mpsc::channel();
+    let (tell, told) = mpsc::channel();
+    drop(group.task(()).lifecycle(FailsAlone(held, tell)).spawn()?);
+    released.send(())?;
+    // The error is the failure of the task, whose memory goes with its last turn.
+    let current = told.recv_timeout(PATIENCE)?;
+    assert!(current.is_none(), "a handle to freed memory");
+    all_workers_live(&group)?;
+    assert!(group.shutdown()?.is_clean());
+    Ok(())
 }

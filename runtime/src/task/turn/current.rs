@@ -40,6 +40,12 @@ pub(crate) fn enter(header: NonNull<Header>) -> Entered {
     Entered(CURRENT.replace(Current { header: header.as_ptr(), insert: ptr::null_mut() }))
 }
 
+/// The turn under way has ended its task: from here on destructors run while the memory of the task
+/// is freed, and none of them may get a new handle to it.
+pub(crate) fn forget() {
+    CURRENT.set(NONE);
+}
+
 thread_local! {
     static LOSING: Cell<*const Header> = const { Cell::new(ptr::null()) };
 }

@@ -262,6 +262,7 @@ fn end(turn: &mut Turn) -> Left {
     unsafe { (turn.header().vtable.drop_state)(turn.header_ptr()) };
     settle(turn);
     std::mem::forget(last);
+    super::current::forget();
     reference::release_own(turn.header_ptr());
     Left::Gone
 }
