@@ -252,10 +252,11 @@ fn flat(link: Box<dyn FnOnce()>) {
             }
         }
     }
-    let Ok(depth) = DEPTH.try_with(Cell::get) else {
+    let depth = DEPTH.get();
+    if depth + 1 >= NESTED_MAX && LINKS.try_with(|_| ()).is_err() {
         // The thread is ending: no queue any more.
         return link();
-    };
+    }
     if depth >= NESTED_MAX {
         LINKS.with(|links| links.borrow_mut().push_back(link));
         return;

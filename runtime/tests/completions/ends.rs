@@ -389,3 +389,38 @@ fn a_list_of_which_several_fail_is_one_continuation_with_every_failure() {
     assert_eq!(task.call(|runs, _| *runs).wait().unwrap(), 1);
     group.shutdown().unwrap();
 }
+
+/// A chain of many links that run where it is completed.
+fn long_chain() -> (Completer<u32>, Completion<u32>) {
+    let (completer, mut answer) = completion();
+    for _ in 0..100 {
+        answer = answer.then_on(InlineExecutor, |outcome| outcome.map(|number: u32| number + 1));
+    }
+    (completer, answer)
+}
+
+/// Completes when it is dropped.
+struct Late(Completer<u32>);
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        let _ = self.0.complete(0);
+    }
+}
+
+#[test]
+fn long_chain_that_is_completed_as_its_thread_ends_runs_to_its_end() {
+    thread_local! {
+        static LATE: std::cell::RefCell<Option<Late>> = const { std::cell::RefCell::new(None) };
+    }
+    let (late, answer) = long_chain();
+    let thread = std::thread::spawn(move || {
+        LATE.set(Some(Late(late)));
+        // The queue of long chains is made later, so it is gone earlier.
+        let (completer, early) = long_chain();
+        assert!(completer.complete(0).is_ok());
+        early.wait()
+    });
+    assert_eq!(thread.join().expect("its destructors panic not").ok(), Some(100));
+    assert_eq!(answer.wait().ok(), Some(100));
+}
