@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use std::task::{Poll, Waker};
 
 use super::assisted::assist;
-use super::oneshot_state::{release, value_of, STRONG, WAKER};
+use super::oneshot_state::{let_go, release, value_of, STRONG, WAKER};
 pub use super::oneshot_state::{Oneshot, SharedOneshot, WeakOneshot};
 use super::polling::polling_waker;
 use crate::failure::contain;
@@ -351,8 +351,7 @@ impl<T, N: Metadata> Receiver<T, N> {
     pub(crate) fn expire(&self) -> bool {
         let settled = self.state().settle(EXPIRED);
         if let Ok(before) = settled {
-            let waker = self.state().settled_waker(before);
-            contain("dropping a waker", || drop(waker));
+            let_go(self.state().settled_waker(before));
         }
         settled.is_ok()
     }
@@ -403,7 +402,7 @@ impl<T, N: Metadata> Receiver<T, N> {
                     continue;
                 }
                 // SAFETY: stored, and ours since the compare-exchange.
-                drop(unsafe { known.into_waker() });
+                let_go(Some(unsafe { known.into_waker() }));
             }
             shared.put_waker(waker.clone());
             // AcqRel: publishes the waker; shows the value.
@@ -412,7 +411,7 @@ impl<T, N: Metadata> Receiver<T, N> {
                 return Poll::Pending;
             }
             // SAFETY: the thread that settled the word did not see `WAKER`, so it is still ours.
-            drop(unsafe { shared.waker_parts().into_waker() });
+            let_go(Some(unsafe { shared.waker_parts().into_waker() }));
         }
     }
 
@@ -465,7 +464,7 @@ impl<T, N: Metadata> Receiver<T, N> {
         let shared = self.state();
         match shared.settle(CLOSED) {
             Ok(before) => {
-                drop(shared.settled_waker(before));
+                let_go(shared.settled_waker(before));
                 shared.notify_watchers(before);
             }
             // SAFETY: sent and not received; the receiver is dropped after this.

@@ -10,6 +10,7 @@ use std::ptr::{self, NonNull};
 use std::task::{RawWakerVTable, Waker};
 
 use crate::checked::Life;
+use crate::failure::contain;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, UnsafeCell};
 
 /// The receiver has stored a waker, unless a bit of `SETTLED` was set before.
@@ -153,6 +154,14 @@ impl Parts {
         let table = unsafe { &*self.1 };
         // SAFETY: forwarded to the caller.
         unsafe { Waker::new(self.0, table) }
+    }
+}
+
+/// Drops a waker that is not to wake any more. It is user code: a panic must not keep a channel from
+/// its next step.
+pub(super) fn let_go(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        contain("dropping a waker", || drop(waker));
     }
 }
 
