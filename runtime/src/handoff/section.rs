@@ -148,30 +148,33 @@ impl<T> Section<T> {
     }
 }
 
-/// The section that this thread visits: with its lock, which it must not ask for again.
+/// The sections that this thread visits, one within the other: with their locks, which it must not
+/// ask for again.
 mod visited {
-    use std::cell::Cell;
-    use std::ptr;
+    use std::cell::RefCell;
 
     thread_local! {
-        static VISITED: Cell<*const ()> = const { Cell::new(ptr::null()) };
+        static VISITED: RefCell<Vec<*const ()>> = const { RefCell::new(Vec::new()) };
     }
 
     /// Until it is dropped.
-    pub(super) struct Visited(*const ());
+    pub(super) struct Visited;
 
     impl Drop for Visited {
         fn drop(&mut self) {
-            VISITED.set(self.0);
+            // Gone only at the end of the thread, as below.
+            let _ = VISITED.try_with(|visited| visited.borrow_mut().pop());
         }
     }
 
     pub(super) fn begin<T>(section: *const T) -> Visited {
-        Visited(VISITED.replace(section.cast()))
+        let _ = VISITED.try_with(|visited| visited.borrow_mut().push(section.cast()));
+        Visited
     }
 
     pub(super) fn check<T>(section: *const T) {
-        assert!(VISITED.get() != section.cast(), "a section within a visit to it");
+        let is_within = VISITED.try_with(|visited| visited.borrow().contains(&section.cast()));
+        assert!(is_within != Ok(true), "a section within a visit to it");
     }
 }
 

@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{mpsc, Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -386,4 +386,73 @@ fn value_of_a_worker_used_within_itself_panics_and_is_whole_after() -> Outcome {
     assert_eq!(seen, [1]);
     group.shutdown()?;
     Ok(())
+}
+
+#[test]
+fn visit_within_a_visit_panics_also_through_another_visit() -> Outcome {
+    let group = Group::builder("misuse").workers(1).pinning(Pinning::None).build()?;
+    let one = Arc::new(PerWorker::new(&group, || 0));
+    let other = Arc::new(PerWorker::new(&group, || 0));
+    let (tell, told) = mpsc::channel();
+    let (inner, between) = (Arc::clone(&one), other);
+    // On a thread of its own: a lock taken twice fails the test and does not hang it.
+    std::thread::spawn(move || {
+        let nested = || inner.visit_each(|_| between.visit_each(|_| inner.visit_each(|_| ())));
+        let panicked = catch_unwind(AssertUnwindSafe(nested)).is_err();
+        between.visit_each(|value| *value += 1);
+        let _ = tell.send(panicked);
+    });
+    assert!(told.recv_timeout(Duration::from_secs(10))?, "both had the value");
+    one.visit_each(|value| assert_eq!(*value, 0));
+    group.shutdown()?;
+    Ok(())
+}
+
+/// Panics when the last count of it is dropped.
+struct Spiteful;
+
+impl Wake for Spiteful {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for Spiteful {
+    fn drop(&mut self) {
+        panic!("planted in a waker");
+    }
+}
+
+/// Counts that the answer is not awaited any more.
+struct Watched(Arc<AtomicUsize>);
+
+impl Metadata for Watched {
+    fn abandoned(&self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// A channel that keeps the last count of a waker which panics when it is dropped.
+fn spiteful_channel(
+    abandoned: &Arc<AtomicUsize>,
+) -> (Sender<u32, Watched>, Receiver<u32, Watched>) {
+    let (sender, mut receiver) = channel(Watched(Arc::clone(abandoned)));
+    assert!(sender.state().watch());
+    let waker = Waker::from(Arc::new(Spiteful));
+    assert!(receiver.poll(&waker).is_pending());
+    // Only the channel is left to drop it.
+    drop(waker);
+    (sender, receiver)
+}
+
+#[test]
+fn waker_that_panics_when_it_is_dropped_keeps_no_channel_from_its_end() {
+    let abandoned = Arc::default();
+    let (sender, receiver) = spiteful_channel(&abandoned);
+    drop(receiver);
+    assert_eq!(abandoned.load(Ordering::Acquire), 1, "the producer is told");
+    assert_eq!(sender.send(1), Err(1));
+    let (sender, mut receiver) = spiteful_channel(&abandoned);
+    assert!(receiver.poll(Waker::noop()).is_pending());
+    assert_eq!(sender.send(2), Ok(()));
+    assert_eq!(receiver.poll(Waker::noop()), Poll::Ready(Received::Value(2)));
+    assert_eq!(abandoned.load(Ordering::Acquire), 1);
 }
