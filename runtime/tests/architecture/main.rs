@@ -1,6 +1,7 @@
 //! Rules of the source tree that no compiler checks.
 
 mod order;
+mod page;
 mod size;
 
 use std::fs;
