@@ -39,6 +39,37 @@ impl Laptop {
 }
 
 #[test]
+fn plans_of_a_node_are_listed_and_take_orders() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    let laptop = Laptop(Place::new());
+    laptop.ok(&["context", "add", "prod", "--server", &server.url]);
+    laptop.ok(&["context", "use", "prod"]);
+    laptop.0.write("say.yaml", SAY);
+    for _ in 0..2 {
+        laptop.ok(&["run", "say.yaml", "--input", "{\"word\": \"yes\"}"]);
+    }
+    let nodes = server.get("/api/v1/nodes").ok();
+    let node = nodes["nodes"][0]["name"].as_str().expect("a name");
+    let all = laptop.json(&["list", "test/say", "--json"]);
+    let of_node = laptop.json(&["list", "test/say", "--node", node, "--json"]);
+    assert_eq!(of_node["plans"], all["plans"]);
+    let many = ["delete", "--node", node, "--text", "test/say"];
+    let look = laptop.ok(&[&many[..], &["--dry-run"]].concat());
+    assert_eq!(look.matches("would be asked: delete").count(), 2, "{look}");
+    let nobody = laptop.run(&["list", "--node", "nobody"]);
+    let said = String::from_utf8_lossy(&nobody.stderr).into_owned();
+    assert!(!nobody.status.success() && said.contains("no node «nobody»"), "{said}");
+    laptop.ok(&[&many[..], &["--yes"]].concat());
+    assert_eq!(laptop.run(&["list", "test/say"]).status.code(), Some(5), "they are gone");
+    // The file of a store says nothing of nodes.
+    let alone = place.run(&["list", "--node", node]);
+    let said = String::from_utf8_lossy(&alone.stderr).into_owned();
+    assert_eq!(alone.status.code(), Some(2), "{said}");
+    assert!(said.contains("known to servers alone") && said.contains("--server"), "{said}");
+}
+
+#[test]
 fn every_verb_works_from_another_machine() {
     let place = Place::new();
     let tokens = place.write("tokens.txt", "operate ann s3cret\n");
@@ -72,19 +103,6 @@ fn every_verb_works_from_another_machine() {
     let list = laptop.json(&["list", "test/say", "--json"]);
     assert_eq!(list["plans"], api("/plans?text=test/say")["plans"]);
     assert_eq!(list["plans"].as_array().map(Vec::len), Some(2));
-    // The plans of a node are listed, and take orders.
-    let node = api("/nodes")["nodes"][0]["name"].as_str().expect("a name").to_owned();
-    let of_node = laptop.json(&["list", "test/say", "--node", &node, "--json"]);
-    assert_eq!(of_node["plans"], list["plans"]);
-    let many = laptop.ok(&["delete", "--node", &node, "--text", "test/say", "--dry-run"]);
-    assert_eq!(many.matches("would be asked: delete").count(), 2, "{many}");
-    let nobody = laptop.run(&["list", "--node", "nobody"]);
-    let said = String::from_utf8_lossy(&nobody.stderr).into_owned();
-    assert!(!nobody.status.success() && said.contains("no node «nobody»"), "{said}");
-    let alone = place.run(&["list", "--node", &node]);
-    let said = String::from_utf8_lossy(&alone.stderr).into_owned();
-    assert_eq!(alone.status.code(), Some(2), "{said}");
-    assert!(said.contains("known to servers alone") && said.contains("--server"), "{said}");
     let shown = laptop.json(&["show", &plan, "--json"]);
     assert_eq!(shown, api(&format!("/plans/{plan}")));
     assert_eq!(shown["output"], json!({"word": "yes"}));
