@@ -157,8 +157,8 @@ impl Parts {
     }
 }
 
-/// Drops a waker that is not to wake any more. It is user code: a panic must not keep a channel from
-/// its next step.
+/// Drops a waker that is not to wake any more. It is user code: a panic must not keep a channel
+/// from its next step.
 pub(super) fn let_go(waker: Option<Waker>) {
     if let Some(waker) = waker {
         contain("dropping a waker", || drop(waker));
