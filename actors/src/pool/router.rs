@@ -154,7 +154,10 @@ impl<T: Registrable> Router<T> {
             return list;
         }
         self.change(without_ended);
-        Arc::clone(&*self.shared.list.lock())
+        let living = Arc::clone(&*self.shared.list.lock());
+        // The old one may be the last with the addresses in it: it is dropped without the lock.
+        drop(list);
+        living
     }
 }
 

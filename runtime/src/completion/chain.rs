@@ -234,11 +234,14 @@ const NESTED_MAX: usize = 32;
 fn flat(link: Box<dyn FnOnce()>) {
     use std::cell::{Cell, RefCell};
     use std::collections::VecDeque;
+    use std::mem::{take, ManuallyDrop};
 
     type Links = VecDeque<Box<dyn FnOnce()>>;
     thread_local! {
         static DEPTH: Cell<usize> = const { Cell::new(0) };
-        static LINKS: RefCell<Links> = const { RefCell::new(VecDeque::new()) };
+        /// Never destroyed, so that it is there also as the thread ends; `End` empties it.
+        static LINKS: RefCell<ManuallyDrop<Links>> =
+            const { RefCell::new(ManuallyDrop::new(VecDeque::new())) };
     }
     /// Restores the depth, also when a link unwinds. Links left over then are dropped, which fails
     /// their completions.
@@ -247,16 +250,12 @@ fn flat(link: Box<dyn FnOnce()>) {
         fn drop(&mut self) {
             DEPTH.set(self.0);
             if self.0 + 1 == NESTED_MAX {
-                let left = LINKS.with(|links| std::mem::take(&mut *links.borrow_mut()));
+                let left = LINKS.with(|links| take(&mut **links.borrow_mut()));
                 drop(left);
             }
         }
     }
     let depth = DEPTH.get();
-    if depth + 1 >= NESTED_MAX && LINKS.try_with(|_| ()).is_err() {
-        // The thread is ending: no queue any more.
-        return link();
-    }
     if depth >= NESTED_MAX {
         LINKS.with(|links| links.borrow_mut().push_back(link));
         return;

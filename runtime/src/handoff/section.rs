@@ -152,9 +152,12 @@ impl<T> Section<T> {
 /// ask for again.
 mod visited {
     use std::cell::RefCell;
+    use std::mem::{take, ManuallyDrop};
 
     thread_local! {
-        static VISITED: RefCell<Vec<*const ()>> = const { RefCell::new(Vec::new()) };
+        /// Never destroyed, so that it is there also as the thread ends; the last visit empties it.
+        static VISITED: RefCell<ManuallyDrop<Vec<*const ()>>> =
+            const { RefCell::new(ManuallyDrop::new(Vec::new())) };
     }
 
     /// Until it is dropped.
@@ -162,19 +165,24 @@ mod visited {
 
     impl Drop for Visited {
         fn drop(&mut self) {
-            // Gone only at the end of the thread, as below.
-            let _ = VISITED.try_with(|visited| visited.borrow_mut().pop());
+            VISITED.with(|visited| {
+                let mut visited = visited.borrow_mut();
+                visited.pop();
+                if visited.is_empty() {
+                    drop(take(&mut **visited));
+                }
+            });
         }
     }
 
     pub(super) fn begin<T>(section: *const T) -> Visited {
-        let _ = VISITED.try_with(|visited| visited.borrow_mut().push(section.cast()));
+        VISITED.with(|visited| visited.borrow_mut().push(section.cast()));
         Visited
     }
 
     pub(super) fn check<T>(section: *const T) {
-        let is_within = VISITED.try_with(|visited| visited.borrow().contains(&section.cast()));
-        assert!(is_within != Ok(true), "a section within a visit to it");
+        let is_within = VISITED.with(|visited| visited.borrow().contains(&section.cast()));
+        assert!(!is_within, "a section within a visit to it");
     }
 }
 

@@ -176,8 +176,8 @@ impl<'a> Budget<'a> {
     /// Uses steps for the elements of a list that is gone through: they are copied for that.
     pub(super) fn passes(&self, value: &Val) -> bool {
         match value {
-            Val::Arr(elements) => self.spend((elements.len() / PASSED_PER_STEP) as u64),
-            Val::Obj(fields) => self.spend((fields.len() / PASSED_PER_STEP) as u64),
+            Val::Arr(elements) => self.spend(1 + (elements.len() / PASSED_PER_STEP) as u64),
+            Val::Obj(fields) => self.spend(1 + (fields.len() / PASSED_PER_STEP) as u64),
             _ => true,
         }
     }

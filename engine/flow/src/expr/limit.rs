@@ -1,7 +1,8 @@
 //! Limits of expressions: counting natives, inserted into a program before it is compiled.
 //!
 //! Every repetition passes one of them: each call of a definition, each element of a new array,
-//! each number of a range. Values that can grow are checked after they have grown. An expression
+//! each number of a range, each further result of a comma, an iteration or `..`, each filter that
+//! is made of filters and handed on. Values that can grow are checked after they have grown. An expression
 //! that exceeds its limits is halted, which no `try` catches. The clock is not used, so that the
 //! same expression has the same end everywhere.
 
@@ -349,6 +350,7 @@ pub(super) fn term<'s>(term_: Term<&'s str>, depth: usize) -> Result<Term<&'s st
             }
         }
         Term::Var(name) => secrets::variable(name),
+        Term::Recurse => pipe(Term::Recurse, call("#tick")),
         other => other,
     })
 }
@@ -442,6 +444,10 @@ fn binary<'s>(
         BinaryOp::Cmp(_) if !is_literal(&left) && !is_literal(&right) => {
             let looked_at = |side: Box<Term<&'s str>>| Box::new(pipe(*side, call("#part")));
             Term::BinOp(looked_at(left), operator, looked_at(right))
+        }
+        // Pipes of them multiply their results.
+        BinaryOp::Comma => {
+            Term::BinOp(left, BinaryOp::Comma, Box::new(pipe(call("#tick"), *right)))
         }
         other => Term::BinOp(left, other, right),
     }

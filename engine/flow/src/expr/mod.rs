@@ -65,7 +65,11 @@ const COMPILER_STACK_PER_BYTE: usize = 16 << 10;
 /// Results that an expression may have.
 const RESULTS_MAX: usize = 100_000;
 
-/// The name of the expression among the definitions that it uses.
+/// The name of the expression among the definitions that it uses. No text can write it: an
+/// expression that called itself would have no end.
+const OWN: &str = "#main";
+
+/// A name of it that can be written, which is known behind it alone.
 const MAIN: &str = "__main";
 
 /// Definitions of jq that are missing, or other ones, where the rest is from.
@@ -212,7 +216,8 @@ fn compile(text: &str, variables: &[&str]) -> Result<Program, NoProgram> {
     let term = precedence::parse(text).ok_or_else(modules)?;
     let deep = |refused: limit::TooDeep| NoProgram { message: refused.0.to_owned(), at: 0 };
     let body = limit::term(recursion::term(term), 0).map_err(deep)?;
-    let main = Def { name: MAIN, args: Vec::new(), body };
+    let own_name = Def { name: OWN, args: Vec::new(), body };
+    let main = [own_name, Def { name: MAIN, args: Vec::new(), body: terms::call(OWN) }];
     let own = load::parse(PRELUDE, |parser| parser.defs()).unwrap_or_default();
     let known = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
     // The definitions of `range` with fewer arguments use the native one.
@@ -220,7 +225,7 @@ fn compile(text: &str, variables: &[&str]) -> Result<Program, NoProgram> {
     // Later definitions win where both exist.
     let known = known.chain(own);
     let known: Result<Vec<_>, _> = known.map(|def| limit::def(recursion::def(def), 0)).collect();
-    let defs = known.map_err(deep)?.into_iter().chain([main]);
+    let defs = known.map_err(deep)?.into_iter().chain(main);
     let program = File { code: MAIN, path: () };
     let modules = Loader::new(defs).load(&arena, program).map_err(|e| malformed(text, e))?;
     let natives = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());

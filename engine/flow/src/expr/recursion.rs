@@ -68,6 +68,8 @@ fn is_value(argument: &str) -> bool {
 #[derive(Default)]
 struct Reader<'s> {
     known: Vec<Known<'s>>,
+    /// Calls of filters that were handed on, so far.
+    filter_calls: usize,
 }
 
 impl<'s> Reader<'s> {
@@ -119,7 +121,8 @@ impl<'s> Reader<'s> {
             }
             Term::Call(name, arguments) => {
                 let found = self.find(name, arguments.len());
-                let arguments = arguments.into_iter().map(|argument| self.term(argument)).collect();
+                let arguments =
+                    arguments.into_iter().map(|argument| self.argument(argument)).collect();
                 match found {
                     Some(at) => self.call(at, name, arguments),
                     None => Term::Call(name, arguments),
@@ -129,10 +132,24 @@ impl<'s> Reader<'s> {
         }
     }
 
+    /// What is handed on. Filters made of filters multiply from call to call (`g | g`), so each use
+    /// of one is counted.
+    fn argument(&mut self, argument: Term<&'s str>) -> Term<&'s str> {
+        let before = self.filter_calls;
+        let read = self.term(argument);
+        let is_plain = matches!(&read, Term::Call(_, none) if none.is_empty());
+        match self.filter_calls == before || is_plain {
+            true => read,
+            false => pipe(call("#tick"), read),
+        }
+    }
+
     /// A call of what is at a place of the list.
     fn call(&mut self, at: usize, name: &'s str, given: Vec<Term<&'s str>>) -> Term<&'s str> {
-        if let Known::Open { is_called, .. } = &mut self.known[at] {
-            *is_called = true;
+        match &mut self.known[at] {
+            Known::Open { is_called, .. } => *is_called = true,
+            Known::Filter { .. } => self.filter_calls += 1,
+            Known::Closed { .. } => {}
         }
         let Known::Open { arguments, inner, .. } = &self.known[at] else {
             return Term::Call(name, given);

@@ -42,6 +42,11 @@ const WRITTEN: &[(End, &str)] = &[
     (Error, "null | path(def h(f): h(f | .a); h(.))"),
     (Error, "null | (def h(f): f | h(f | .a); h(.)) = 1"),
     (Error, "null | (def h(f): recurse | h(f); h(.)) |= 1"),
+    // Itself.
+    (Error, "__main"),
+    (Error, "[__main]"),
+    (Error, "-__main"),
+    (Error, "def f: __main; f"),
     // Recursion.
     (Error, "def f: f; f"),
     (Error, "def f: 1 + f; f"),
@@ -239,6 +244,13 @@ fn made() -> Vec<(End, String)> {
     all.push((Error, format!("def f0: 1; {doubled} [f59] | length")));
     let doubled = (1..60).map(|i| format!("def f{i}(g): f{0}(g | g);", i - 1)).collect::<String>();
     all.push((Error, format!("def f0(g): g; {doubled} 0 | f59(. + 1)")));
+    all.push((Error, format!("def f0(g): g; {doubled} 0 | f59(.)")));
+    // Pipes that multiply without a result.
+    all.push((Error, format!("1 | {}.a?", "(., .) | ".repeat(60))));
+    all.push((Error, format!("[] | {}.[]", "(., .) | ".repeat(60))));
+    all.push((Error, format!("[1, 2] as $a | 1 | {}.a?", "$a[] | ".repeat(60))));
+    let deep = "reduce range(90) as $i (0; [.])";
+    all.push((Error, format!("{deep} | {}.a?", ".. | ".repeat(10))));
     all
 }
 
