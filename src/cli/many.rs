@@ -99,7 +99,8 @@ fn there(
         outcomes.extend(plans.iter().filter_map(outcome));
         seen += plans.len();
         after = done["next"].clone();
-        if after.is_null() || plans.is_empty() {
+        // A part without plans is no end: those of a node may come behind it.
+        if after.is_null() {
             return Ok((outcomes, false));
         }
         if seen >= limit {

@@ -106,6 +106,9 @@ pub(crate) fn check(session: &mut Session) -> Result<(), Trouble> {
     }
 }
 
+/// A migration waits for another one, and reads all plans.
+const PATIENCE: &str = "SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0";
+
 /// Makes the tables, or brings them up to date. Returns the format that was there.
 ///
 /// One transaction under a lock: of two processes that start together, the second one finds tables.
@@ -113,8 +116,12 @@ pub(crate) fn migrate(session: &mut Session) -> Result<u32, Trouble> {
     let before = found(session)?;
     if before != VERSION {
         session.run("BEGIN")?;
-        let migrated = within(session);
-        end(session, migrated)?;
+        // As long as it takes: others wait for it, and a statement may read all plans.
+        session.wait_for_migration(true);
+        let migrated = session.run(PATIENCE).and_then(|()| within(session));
+        let ended = end(session, migrated);
+        session.wait_for_migration(false);
+        ended?;
     }
     claim(session)?;
     Ok(before)

@@ -17,6 +17,8 @@ use crate::settings::Settings;
 use crate::tls::{self, Tls};
 use crate::wait::{pause, wait};
 
+/// Time of one statement of a migration, which may read all plans.
+const MIGRATION_LIMIT: Duration = Duration::from_secs(6 * 3600);
 /// A statement without an answer for so long is given up with its connection.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 /// As long as all servers of a URL may take.
@@ -129,6 +131,11 @@ impl Session {
         let limit = limit.max(Duration::from_secs(1));
         self.answer_limit = limit.min(ANSWER_LIMIT);
         self.connect_limit = limit.min(CONNECT_LIMIT);
+    }
+
+    /// Waits as long as a change of the tables takes, or as usual.
+    pub(crate) fn wait_for_migration(&mut self, is_long: bool) {
+        self.answer_limit = if is_long { MIGRATION_LIMIT } else { ANSWER_LIMIT };
     }
 
     pub(crate) fn name(&self) -> &str {

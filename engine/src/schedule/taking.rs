@@ -15,16 +15,18 @@ use crate::store::{ScheduleRow, NO_EPOCH, SCHEDULES_SLOT};
 pub(super) type Held = Box<dyn FnOnce(&mut Roster, &mut Context<'_, Roster>) + Send>;
 
 impl Timetable {
-    /// Takes what the store holds, and goes on with it.
+    /// Takes what the store holds, and goes on with it. Read once more under the same epoch, what is
+    /// here is newer: a change may be on its way to the store.
     pub(crate) fn restore(&self, rows: Vec<ScheduleRow>) -> Completion<Result<(), StoreError>> {
         self.task.call(move |roster, cx| {
+            let is_known = roster.has_read();
             for row in rows {
-                let entry = Entry::read(&row)?;
-                let running = entry.kept.running.clone();
-                roster.entries.insert(row.name.clone(), entry);
-                if !roster.launches() {
-                    continue;
+                if !is_known {
+                    roster.entries.insert(row.name.clone(), Entry::read(&row)?);
                 }
+                let here = roster.entries.get(&row.name).filter(|entry| !entry.is_removed);
+                let Some(entry) = here.filter(|_| roster.launches()) else { continue };
+                let running = entry.kept.running.clone();
                 running.into_iter().for_each(|plan| roster.look_at(&row.name, plan, cx));
                 roster.launch_all(&row.name, cx);
                 roster.advance(&row.name);
@@ -37,8 +39,10 @@ impl Timetable {
     /// All are read that the store had when this world had its slot under this epoch.
     pub(crate) fn is_read(&self, epoch: u64) -> Completion<()> {
         self.task.call(move |roster, cx| {
-            if epoch != NO_EPOCH {
-                roster.read_under = roster.read_under.max(epoch);
+            if epoch != NO_EPOCH && epoch > roster.read_under {
+                roster.read_under = epoch;
+                // What refused its writes was the loss of a former epoch.
+                roster.fenced = None;
             }
             if !roster.is_reading() {
                 std::mem::take(&mut roster.held).into_iter().for_each(|held| held(roster, cx));
@@ -48,6 +52,11 @@ impl Timetable {
 }
 
 impl Roster {
+    /// Whether all schedules were read under the epoch of now.
+    fn has_read(&self) -> bool {
+        self.read_under > 0 && !self.is_reading()
+    }
+
     /// Whether this world serves the schedules and has not read all of them yet.
     pub(super) fn is_reading(&self) -> bool {
         let Some(world) = self.world.upgrade() else { return false };

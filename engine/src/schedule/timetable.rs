@@ -26,7 +26,7 @@ use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::journal::is_refusal;
 use crate::limits::{SCHEDULES_MAX, SCHEDULE_CLOCK_CHECK};
-use crate::store::{ScheduleRow, ScheduleWrite, Swap, SCHEDULES_SLOT};
+use crate::store::{ScheduleRow, ScheduleWrite, Swap, NO_EPOCH, SCHEDULES_SLOT};
 use crate::time::Time;
 use crate::world::{Opening, Shared};
 
@@ -59,7 +59,7 @@ pub(crate) struct Roster {
     /// When the clock was last read.
     seen: Time,
     /// Why nothing is launched any more: another world has the store.
-    fenced: Option<StoreError>,
+    pub(super) fenced: Option<StoreError>,
     /// The greatest epoch of their slot under which all schedules were read.
     pub(super) read_under: u64,
     /// Requests that wait until all are read.
@@ -309,7 +309,10 @@ impl Roster {
             let answers = std::mem::take(&mut entry.answers);
             changes.push(Change { name, from, kept, answers });
         }
-        if let Some(error) = self.fenced.clone() {
+        // A slot that went to another world is no end of this one: it may come back.
+        let moved = StoreError::Fenced { epoch: world.epoch(), newest: epoch };
+        let moved = (epoch == NO_EPOCH).then_some(moved);
+        if let Some(error) = self.fenced.clone().or(moved) {
             return changes.into_iter().for_each(|change| self.take_back(change, &error));
         }
         self.is_writing = true;
