@@ -41,7 +41,7 @@ impl Timetable {
         self.task.call(move |roster, cx| {
             if epoch != NO_EPOCH && epoch > roster.read_under {
                 roster.read_under = epoch;
-                // What refused its writes was the loss of a former epoch.
+                // Writes were refused because of the former epoch.
                 roster.fenced = None;
             }
             if !roster.is_reading() {

@@ -45,7 +45,7 @@ impl Tally {
     }
 }
 
-/// What makes tallies different: minute, name, result by its name, duration.
+/// Key of a tally: minute, name, result by its name, duration.
 type Key = (Time, String, &'static str, Option<usize>);
 
 /// Tallies that are added up.

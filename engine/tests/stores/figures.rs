@@ -1,4 +1,4 @@
-//! What every store promises of searches with a limit, and of numbers by time.
+//! Promises of every store: searches with a limit, numbers by time.
 
 use std::collections::BTreeMap;
 

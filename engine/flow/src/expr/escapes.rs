@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-/// Bytes of an escape: `\uXXXX`.
+/// Bytes of an escape: `\u` and four digits.
 const ESCAPE: usize = 6;
 
 /// A text whose surrogate pairs are characters.

@@ -132,7 +132,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// What is handed on. Filters made of filters multiply from call to call (`g | g`), so each use
+    /// Reads an argument. Filters made of filters multiply from call to call (`g | g`), so each use
     /// of one is counted.
     fn argument(&mut self, argument: Term<&'s str>) -> Term<&'s str> {
         let before = self.filter_calls;

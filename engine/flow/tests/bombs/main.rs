@@ -18,7 +18,7 @@ use turnwheel_flow::internal::Expression;
 /// Set in the child: the first program, and how many programs one is apart from the next.
 const PART: &str = "TURNWHEEL_TEST_BOMBS";
 
-/// What the child puts before each line of its own.
+/// Mark before each line that the child prints itself.
 const SAYS: &str = "bomb: ";
 
 /// Children at once.
@@ -168,7 +168,7 @@ fn read(line: &str) -> Report {
     }
 }
 
-/// What is wrong with how a program ended.
+/// The fault in the end of a program, if there is one.
 fn judge((end, program): &(End, String), report: &Report) -> Option<String> {
     let Report { index, is_value, milliseconds, memory_kib, text } = report;
     let is_expected = match end {

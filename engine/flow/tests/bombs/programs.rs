@@ -1,6 +1,6 @@
 //! Programs that are written to take a server down.
 
-/// What a program may end with.
+/// Expected end of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// With a value.
@@ -168,7 +168,7 @@ const WRITTEN: &[(End, &str)] = &[
     (Error, "null | .[range(100000; 1e9; 99999)] = 1 | length"),
 ];
 
-/// What is put around a part again and again.
+/// Texts to put around a part many times.
 const NESTED: [(&str, &str, &str); 50] = [
     ("(", "1", ")"),
     ("[", "1", "]"),
