@@ -6,6 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::process::{kill_process_group, Pid, Signal};
 use serde_json::{json, Value};
@@ -191,5 +192,66 @@ fn a_job_sends_a_message_to_rabbitmq_and_knows_that_a_queue_took_it() {
     let answer = server.send("PUT", "/api/v1/jobs/bad", &[], Some(&job.to_string()));
     answer.is_problem(400, "job-invalid");
     assert!(answer.text.contains("give one of them"), "{}", answer.text);
+    server.stopped();
+}
+
+/// Kafka as librdkafka stands in for it: brokers that live in a consumer, which prints what comes.
+#[test]
+fn a_job_sends_a_record_to_kafka_and_knows_its_place() {
+    if !is_asked() {
+        return;
+    }
+    let place = Place::new();
+    let mut consumer = Command::new("kcat");
+    let consumer = consumer.args(["-b", "none", "-X", "test.mock.num.brokers=2", "-E"]);
+    let consumer = consumer.args(["-X", "allow.auto.create.topics=true"]);
+    let consumer = consumer.args(["-C", "-t", "cron.done", "-o", "beginning", "-u"]);
+    let consumer = consumer.args(["-f", "%k %s %h\n"]).stdin(Stdio::null()).process_group(0);
+    let consumer = consumer.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut kafka = Broker(consumer.spawn().expect("kcat is installed"));
+    let mut said = BufReader::new(kafka.0.stderr.take().expect("it is piped")).lines();
+    let mark = "replaced with ";
+    let broker = said.by_ref().find_map(|line| {
+        let line = line.expect("it is read");
+        line.split_once(mark).map(|(_, address)| address.trim().to_owned())
+    });
+    // Both pipes are read to their ends, or the consumer would stop for one that is full.
+    let reader = std::thread::spawn(move || said.for_each(drop));
+    let mut came = BufReader::new(kafka.0.stdout.take().expect("it is piped")).lines();
+    let server = place.serve(&[]);
+    let broker = broker.expect("it names its brokers");
+    let broker = broker.split(',').next().expect("one at least");
+    let mut config = json!({
+        "brokerAddress": broker, "topic": "cron.done", "key": "42", "message": "hello",
+    });
+    let launch = eventually("the topic is there", || {
+        static TRIES: AtomicU64 = AtomicU64::new(10);
+        let launch = run(&server, "kafka", &config, TRIES.fetch_add(1, Ordering::Relaxed));
+        (launch["state"] == "succeeded").then_some(launch)
+    });
+    assert!(launch["ended_at"].is_string());
+    let line = came.next().expect("it is open").expect("it is read");
+    assert!(line.starts_with("42 hello idempotency-key=job/m1"), "{line}");
+    config["topic"] = json!("nobody");
+    let lost = run(&server, "kafka", &config, 2);
+    assert_eq!(lost["state"], "failed", "{lost}");
+    drop(kafka);
+    reader.join().expect("it has read all");
+    for (setting, value, says) in [
+        ("brokerAddress", "", "brokerAddress: it is empty"),
+        ("brokerAddress", "host", "write it as host:9092"),
+        ("topic", "a b", "is no topic"),
+        ("saslMechanism", "PLAIN", "saslUsername: it is empty"),
+        ("tlsInsecureSkipVerify", "true", "by tlsRootCAsFile"),
+        ("tlsRootCAsFile", "a.pem", "of no use without tlsEnable"),
+        ("timeout", "2s", "kafka has no such setting"),
+    ] {
+        let mut config = json!({"brokerAddress": broker, "topic": "a"});
+        config[setting] = json!(value);
+        let job = json!({"schedule": "@manually", "executor": "kafka", "config": config});
+        let answer = server.send("PUT", "/api/v1/jobs/bad", &[], Some(&job.to_string()));
+        answer.is_problem(400, "job-invalid");
+        assert!(answer.text.contains(says), "{}", answer.text);
+    }
     server.stopped();
 }

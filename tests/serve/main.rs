@@ -10,7 +10,7 @@ mod full;
 mod job_files;
 mod job_kinds;
 mod job_live;
-#[cfg(all(feature = "nats", feature = "rabbitmq"))]
+#[cfg(all(feature = "kafka", feature = "nats", feature = "rabbitmq"))]
 mod job_messages;
 mod job_notices;
 mod job_outputs;

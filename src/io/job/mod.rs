@@ -6,6 +6,8 @@ mod account;
 mod collectors;
 mod container;
 mod flow;
+#[cfg(feature = "kafka")]
+mod kafka;
 #[cfg(feature = "nats")]
 mod nats;
 mod notifier;
@@ -15,7 +17,7 @@ mod outputs;
 mod plugin;
 #[cfg(feature = "rabbitmq")]
 mod rabbitmq;
-#[cfg(any(feature = "nats", feature = "rabbitmq"))]
+#[cfg(any(feature = "kafka", feature = "nats", feature = "rabbitmq"))]
 mod reach;
 mod requests;
 #[cfg(unix)]
@@ -34,7 +36,7 @@ use super::HostIo;
 /// Executors of Dkron that are not built in.
 const ABSENT: [(&str, &str); 6] = [
     ("grpc", PLUGIN),
-    ("kafka", PLUGIN),
+    ("kafka", "this program was built without the feature «kafka»"),
     ("nats", "this program was built without the feature «nats»"),
     ("rabbitmq", "this program was built without the feature «rabbitmq»"),
     ("gcppubsub", PLUGIN),
@@ -68,6 +70,8 @@ impl HostIo {
         let executors = executors.with("nats", nats::Nats { io: self.clone() });
         #[cfg(feature = "rabbitmq")]
         let executors = executors.with("rabbitmq", rabbitmq::RabbitMq { io: self.clone() });
+        #[cfg(feature = "kafka")]
+        let executors = executors.with("kafka", kafka::Kafka { io: self.clone() });
         #[cfg(unix)]
         let executors = executors
             .with("shell", shell::Shell { io: self.clone() })

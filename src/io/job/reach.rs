@@ -21,7 +21,7 @@ pub(super) fn text<'a>(config: &'a Settings, name: &str) -> &'a str {
 }
 
 /// A truth value as Dkron writes it.
-#[cfg(feature = "rabbitmq")]
+#[cfg(any(feature = "kafka", feature = "rabbitmq"))]
 pub(super) fn is_on(config: &Settings, name: &str) -> Result<bool, String> {
     match text(config, name) {
         "" | "false" => Ok(false),
