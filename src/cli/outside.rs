@@ -38,6 +38,7 @@ pub(crate) fn host_io(settings: &Settings) -> HostIo {
     options.syslog = PathBuf::from(settings.get("jobs.syslog").0);
     options.plugins = settings.text("jobs.plugins").map(PathBuf::from);
     options.plugins_network = settings.flag("jobs.plugins-network");
+    options.jobs_cgroup = settings.text("jobs.cgroup").map(PathBuf::from);
     options.mail = mail(settings);
     options.kept_secrets = KeptSecrets::new(hidden::of_flows());
     HostIo::new(options)

@@ -60,6 +60,9 @@ pub struct IoOptions {
     pub plugins: Option<PathBuf>,
     /// Whether plugins have the network of this host; else none, where the host can.
     pub plugins_network: bool,
+    /// A cgroup with the controller of memory: each command of a job with a limit of its memory gets one
+    /// below it.
+    pub jobs_cgroup: Option<PathBuf>,
     /// The socket of the local syslog, for outputs of jobs.
     pub syslog: PathBuf,
     /// The server of mail, for notifications of jobs.
@@ -91,6 +94,7 @@ impl Default for IoOptions {
             output_max: PROCESS_OUTPUT_MAX,
             plugins: None,
             plugins_network: false,
+            jobs_cgroup: None,
             syslog: PathBuf::from("/dev/log"),
             mail: None,
         }

@@ -110,9 +110,10 @@ type Wrote<'a> = &'a dyn Fn(&[u8]);
 /// The same, as a call has it.
 type Told<'a> = &'a (dyn Fn(&[u8]) + Sync);
 
-/// Questions about a long command: whether it is to end, whether its group is too large; and what
-/// it has written.
+/// Questions about a long command: whether it is to end, whether its group is too large; its process
+/// once it has begun, and what it has written.
 pub(super) struct Watch<'a> {
+    pub(super) begun: &'a dyn Fn(u32),
     pub(super) is_over: &'a dyn Fn() -> bool,
     pub(super) is_too_large: &'a dyn Fn(i32) -> bool,
     pub(super) wrote: Wrote<'a>,
@@ -125,8 +126,9 @@ pub(super) fn supervise_long(
     limits: Limits,
     watch: &Watch<'_>,
 ) -> Result<Long, IoError> {
-    let Watch { is_over, is_too_large, wrote } = *watch;
+    let Watch { begun, is_over, is_too_large, wrote } = *watch;
     let (mut watched, mut pipes) = begin(command, "the command", input, limits, is_over)?;
+    begun(watched.child.id());
     (pipes.stdout.keeps_end, pipes.stderr.keeps_end) = (true, true);
     pipes.wrote = Some(wrote);
     let group = watched.group.map_or(0, Pid::as_raw_pid);

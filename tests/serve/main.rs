@@ -10,6 +10,7 @@ mod full;
 mod job_files;
 mod job_kinds;
 mod job_live;
+mod job_memory;
 #[cfg(all(feature = "kafka", feature = "nats", feature = "rabbitmq"))]
 mod job_messages;
 mod job_notices;

@@ -179,6 +179,7 @@ pub(crate) const KEYS: &[Key] = &[
         "",
         "the labels of this node, for targets of jobs: region=eu,disk=fast",
     ),
+    key("jobs.cgroup", Kind::Path, "", "a cgroup below which mem_limit of jobs is kept by the kernel"),
     key("jobs.plugins", Kind::Path, "", "a folder of programs that do the work of jobs"),
     key("jobs.plugins-network", Kind::Flag, "false", "whether plugins have the host's network"),
     key("jobs.runs-max", Kind::Count, "64", "how many runs of jobs are under way at once"),

@@ -3,6 +3,8 @@
 #[cfg(unix)]
 mod account;
 #[cfg(unix)]
+mod cgroup;
+#[cfg(unix)]
 mod collectors;
 mod container;
 mod flow;

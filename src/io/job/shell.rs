@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use turnwheel_jobs::{Call, Done, Executor, Settings, Span, Verdict, Work};
 
+use super::cgroup::Cgroup;
 use super::{account, payload};
 use crate::io::command::SHELL;
 use crate::io::process::{supervise_long, Limits, Watch};
@@ -65,7 +66,13 @@ impl Shell {
     fn run(&self, work: &Work, call: &Call<'_>) -> Result<Done, String> {
         self.io.may_run().map_err(|error| error.message)?;
         let config = &work.config;
-        let mut command = command(config)?;
+        let memory = memory(config.get("mem_limit").map_or("", String::as_str))?;
+        let cgroup = match (memory, &self.io.inner.options.jobs_cgroup) {
+            (Some(bytes), Some(parent)) => Some(Cgroup::below(parent, bytes)?),
+            _ => None,
+        };
+        let command = command(config)?;
+        let mut command = if cgroup.is_some() { Cgroup::before(&command) } else { command };
         command.env_clear();
         for name in &self.io.inner.options.environment {
             if let Some(value) = std::env::var_os(name) {
@@ -90,18 +97,20 @@ impl Shell {
         let limit = limits.filter(|limit| !limit.is_zero()).min();
         let input = payload(config)?;
         let max = usize::try_from(work.output_max).unwrap_or(usize::MAX);
-        let memory = memory(config.get("mem_limit").map_or("", String::as_str))?;
-        let (looks, are_over) = (Memory::new(memory), &self.io.inner.commands.are_over);
+        let looks = Memory::new(memory, cgroup);
+        let are_over = &self.io.inner.commands.are_over;
         let is_over = || are_over.load(Ordering::Relaxed) || call.is_cancelled();
         let grace = self.io.inner.options.command_grace;
         let limits = Limits { time: limit.unwrap_or(FOR_EVER), grace, output: max };
         let is_too_large = |group: i32| looks.is_over(group);
         let wrote = |bytes: &[u8]| call.wrote(bytes);
-        let watch = Watch { is_over: &is_over, is_too_large: &is_too_large, wrote: &wrote };
+        let begun = |process: u32| looks.begun(process);
+        let watch =
+            Watch { begun: &begun, is_over: &is_over, is_too_large: &is_too_large, wrote: &wrote };
         let run = || supervise_long(command, input, limits, &watch);
         let long = self.io.counted(run).map_err(|error| error.message)?;
         let reason = match long.ended {
-            _ if looks.has_ended.get() => "it took more memory than mem_limit".to_owned(),
+            _ if looks.was_over() => "it took more memory than mem_limit".to_owned(),
             Ok(0) => String::new(),
             Ok(code) => format!("its exit code is {code}"),
             Err(error) => error.message,
@@ -116,16 +125,30 @@ impl Shell {
     }
 }
 
-/// Watch over the memory of a process group, once a second.
+/// Watch over the memory of a process group: by the kernel where there is a cgroup for it, and once a
+/// second.
 struct Memory {
     limit: Option<u64>,
+    cgroup: Option<Cgroup>,
     next: Cell<Instant>,
     has_ended: Cell<bool>,
 }
 
 impl Memory {
-    fn new(limit: Option<u64>) -> Self {
-        Self { limit, next: Cell::new(Instant::now()), has_ended: Cell::new(false) }
+    fn new(limit: Option<u64>, cgroup: Option<Cgroup>) -> Self {
+        Self { limit, cgroup, next: Cell::new(Instant::now()), has_ended: Cell::new(false) }
+    }
+
+    /// Has it taken in; one that cannot be is looked at as without a cgroup.
+    fn begun(&self, process: u32) {
+        if let Some(Err(error)) = self.cgroup.as_ref().map(|cgroup| cgroup.take(process)) {
+            tracing::error!(%error, process, "not in its cgroup: its memory is looked at each second");
+        }
+    }
+
+    /// Whether it was ended for its memory, by either.
+    fn was_over(&self) -> bool {
+        self.has_ended.get() || self.cgroup.as_ref().is_some_and(Cgroup::has_ended_one)
     }
 
     /// Whether the group has more than the limit.
@@ -134,7 +157,7 @@ impl Memory {
             return self.has_ended.get();
         };
         self.next.set(Instant::now() + Duration::from_secs(1));
-        if memory_of(group) > limit {
+        if memory_of(group) > limit || self.was_over() {
             self.has_ended.set(true);
         }
         self.has_ended.get()
