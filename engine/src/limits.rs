@@ -229,7 +229,7 @@ pub const SCHEDULES_MAX: usize = 100_000;
 /// Bytes of a schedule's name: it is part of the key of each launch.
 pub const SCHEDULE_NAME_BYTES_MAX: usize = 200;
 
-/// Requests that wait while a world that begins to serve the schedules reads them; later ones are
+/// Requests that wait while a world reads the schedules of slots that it has got; later ones are
 /// refused, and may be sent again.
 pub const SCHEDULE_HELD_MAX: usize = 10_000;
 

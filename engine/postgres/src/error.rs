@@ -9,7 +9,6 @@ use turnwheel_engine::StoreError;
 /// State codes of our functions: see `sql/functions_1.sql`.
 const FENCED: &str = "TW001";
 const OTHER_CONNECTION: &str = "TW002";
-const OTHER_SERVES: &str = "TW003";
 const DAMAGED: &str = "TW004";
 const IN_USE: &str = "TW005";
 
@@ -24,8 +23,6 @@ pub(crate) enum Trouble {
     Refused(StoreError),
     /// The writer's epoch is over; this is the newest one.
     Fenced(u64),
-    /// Another world serves the schedules, under this epoch.
-    OtherServes(u64),
     /// Another process has the store for itself, until this time if it does not renew it.
     InUse { holder: String, until: String },
 }
@@ -43,9 +40,7 @@ impl Trouble {
             }
             Self::Refused(error) => error,
             Self::InUse { holder, .. } => StoreError::InUse { store: store.to_owned(), holder },
-            Self::Fenced(newest) | Self::OtherServes(newest) => {
-                StoreError::Fenced { epoch, newest }
-            }
+            Self::Fenced(newest) => StoreError::Fenced { epoch, newest },
         }
     }
 }
@@ -64,7 +59,6 @@ pub(crate) fn trouble(error: &Error) -> Trouble {
     let code = problem.code();
     match code.code() {
         FENCED => return Trouble::Fenced(detail()),
-        OTHER_SERVES => return Trouble::OtherServes(detail()),
         OTHER_CONNECTION => return Trouble::Lost(problem.message().to_owned()),
         IN_USE => {
             let text = |text: Option<&str>| text.unwrap_or_default().to_owned();

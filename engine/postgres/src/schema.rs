@@ -7,15 +7,18 @@ use crate::error::Trouble;
 use crate::session::Session;
 
 /// The format of the tables.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// The first two words of the key of the lock that is held while tables are made: «turnwhee» as a
 /// number, beside a hash of the schema.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(1953853038, hashtext($1))";
 
 /// How to go from each format to the next.
-const MIGRATIONS: [&[&str]; VERSION as usize] =
-    [&[include_str!("sql/tables_1.sql"), include_str!("sql/functions_1.sql")], &[TALLIES]];
+const MIGRATIONS: [&[&str]; VERSION as usize] = [
+    &[include_str!("sql/tables_1.sql"), include_str!("sql/functions_1.sql")],
+    &[TALLIES],
+    &[include_str!("sql/schedules_3.sql")],
+];
 
 /// Numbers of plans that have ended.
 const TALLIES: &str = include_str!("sql/tallies_2.sql");

@@ -1,5 +1,6 @@
 //! The writing end: a batch is one statement, and so one transaction in one round trip.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio_postgres::types::Type;
@@ -298,17 +299,24 @@ impl StoreWriter for Writer {
         let from: Vec<i64> = writes.iter().map(|write| number(write.from)).collect();
         let data: Vec<Option<&[u8]>> = writes.iter().map(|write| write.data.as_deref()).collect();
         let epochs: Vec<i64> = writes.iter().map(|write| epoch(write.epoch)).collect();
-        let sql = self.session.shared.sql("SELECT tw.schedules_1($1, $2, $3, $4, $5, $6)");
-        let values: [Value<'_>; 4] = [
+        let slot = |write: &ScheduleWrite| i32::try_from(write.hold().slot).unwrap_or(i32::MAX);
+        let slots: Vec<i32> = writes.iter().map(slot).collect();
+        let held: Vec<i32> = slots.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
+        let sql = "SELECT tw.schedules_3($1, $2, $3, $4, $5, $6, $7, $8)";
+        let sql = self.session.shared.sql(sql);
+        let values: [Value<'_>; 6] = [
+            (&held, Type::INT4_ARRAY),
             (&names, Type::TEXT_ARRAY),
             (&from, Type::INT8_ARRAY),
             (&data, Type::BYTEA_ARRAY),
+            (&slots, Type::INT4_ARRAY),
             (&epochs, Type::INT8_ARRAY),
         ];
         let rows = self.write(&sql, &values)?;
         let found: Vec<Option<i64>> = cell(one(&rows)?, 0)?;
         let swap = |found: Option<i64>| match found {
             None => Swap::Done,
+            Some(moved) if moved < 0 => Swap::Moved { epoch: (-1 - moved).unsigned_abs() },
             Some(version) => Swap::Changed { version: version.unsigned_abs() },
         };
         Ok(found.into_iter().map(swap).collect())

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
 use turnwheel_engine::limits::STORE_BYTES_MAX;
 use turnwheel_engine::store::{
-    Batch, Change, Hold, Owner, Removal, RowWrite, ScheduleWrite, Seq, StoreWriter, Swap, Tallies,
-    Upkeep, Verdict, Worlds, WorldsWrite, SCHEDULES_SLOT,
+    Batch, Change, Hold, Removal, RowWrite, ScheduleWrite, Seq, StoreWriter, Swap, Tallies, Upkeep,
+    Verdict, Worlds, WorldsWrite,
 };
 use turnwheel_engine::{PlanId, StoreError};
 
@@ -201,16 +201,12 @@ impl Writer {
     fn swap(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, Refusal> {
         let transaction = begin(&mut self.connection)?;
         look_again(&transaction, self.epoch, &mut self.worlds)?;
-        for write in writes {
-            let hold = Hold { slot: SCHEDULES_SLOT, epoch: write.epoch };
-            let refused = |owner: Owner| (write.epoch, owner.epoch);
-            if let Err((epoch, newest)) = self.worlds.admit(hold).map_err(refused) {
-                return Err(Refusal::Fenced { epoch, newest });
-            }
-        }
         let mut swaps = Vec::with_capacity(writes.len());
         for write in writes {
-            swaps.push(schedules::write(&transaction, write)?);
+            swaps.push(match self.worlds.admit(write.hold()) {
+                Ok(()) => schedules::write(&transaction, write)?,
+                Err(owner) => Swap::Moved { epoch: owner.epoch },
+            });
         }
         transaction.commit()?;
         Ok(swaps)

@@ -204,6 +204,7 @@ impl Answer {
                 | AnswerKind::Begun(Err(TriggerError::Store(StoreError::Fenced { .. })))
                 | AnswerKind::Done(Err(PlanError::Store(StoreError::Fenced { .. })))
                 | AnswerKind::Plan(Err(PlanError::Store(StoreError::Fenced { .. })))
+                | AnswerKind::Schedules(Err(ScheduleError::Store(StoreError::Fenced { .. })))
         )
     }
 }

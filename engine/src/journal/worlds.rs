@@ -137,7 +137,8 @@ impl Writer {
                 self.worlds_known = Known::Unsure;
                 return self.change_worlds_as_read(change, cx);
             }
-            Ok(Swap::Changed { version }) => {
+            // Only a schedule is answered with `Moved`.
+            Ok(Swap::Moved { epoch: version } | Swap::Changed { version }) => {
                 let problem = format!("the worlds were changed: their version is {version}");
                 (StoreError::Failed(problem), None)
             }

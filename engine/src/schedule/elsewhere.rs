@@ -1,18 +1,23 @@
-//! Requests about schedules at a world that does not serve them: the world that does is asked.
+//! Requests about schedules at any world: the world that serves the schedule is asked.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use turnwheel_runtime::completion::completion;
-use turnwheel_runtime::Completion;
+use turnwheel_runtime::{Completion, Failure};
 
 use super::expected::Expected;
 use super::requests::Asked;
 use super::state::Spec;
 use super::{ScheduleError, ScheduleView, Schedules};
-use crate::connect::{Answer, AnswerKind, Request, RequestKind};
+use crate::connect::{Answer, AnswerKind, ConnectError, Request, RequestKind};
+use crate::error::unanswered;
 use crate::id::PlanId;
+use crate::limits::{REQUEST_AGAIN, REQUEST_LIMIT};
+use crate::store::{slot_of_schedule, Owner};
 use crate::time::Time;
+use crate::world::{within, Hub, Patience, World, ONCE};
 
 /// A request about schedules.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -128,13 +133,68 @@ impl Carried for () {
     }
 }
 
-impl Schedules<'_> {
-    /// Asks the world of another process that serves the schedules; nothing if none does.
-    pub(super) fn elsewhere<T: Carried>(&self, request: ScheduleRequest) -> Option<Asked<T>> {
-        let world = self.world().shared();
-        if world.server_of_schedules().is_some() || !world.has_server_of_schedules() {
-            return None;
+/// What a caller is told while no world runs plans.
+fn unserved() -> ScheduleError {
+    ScheduleError::Refused("no executor serves the schedules now: try again".to_owned())
+}
+
+fn refused(error: ConnectError) -> ScheduleError {
+    match error {
+        ConnectError::NoExecutor { .. } => unserved(),
+        error => ScheduleError::Refused(error.to_string()),
+    }
+}
+
+fn unserved_by(failure: &Failure) -> ScheduleError {
+    ScheduleError::Refused(unanswered(failure))
+}
+
+fn of_answer<T: Carried>(answer: ScheduleAnswer) -> Result<T, ScheduleError> {
+    let strange = || ScheduleError::Refused("the answer makes no sense".to_owned());
+    T::of_answer(answer).ok_or_else(strange)
+}
+
+fn read<T: Carried>(answer: Answer) -> Result<T, ScheduleError> {
+    match answer {
+        Answer(AnswerKind::Schedules(outcome)) => of_answer(outcome?),
+        other => Err(ScheduleError::Refused(format!("it is answered by {other:?}"))),
+    }
+}
+
+impl ScheduleRequest {
+    /// The schedule that it is about; none if it is about all.
+    fn name(&self) -> Option<&str> {
+        match self {
+            Self::List { .. } => None,
+            Self::Expecting { request, .. } => request.name(),
+            Self::Put { name, .. }
+            | Self::Get { name }
+            | Self::Pause { name, .. }
+            | Self::Unpause { name }
+            | Self::Remove { name }
+            | Self::Trigger { name, .. }
+            | Self::Backfill { name, .. }
+            | Self::Times { name, .. } => Some(name),
         }
+    }
+
+    /// Whether it changes nothing.
+    fn is_question(&self) -> bool {
+        matches!(self, Self::Get { .. } | Self::List { .. } | Self::Times { .. })
+    }
+}
+
+impl Schedules<'_> {
+    /// Whether this world has all slots of a store that no other process shares.
+    fn is_alone(&self) -> bool {
+        let world = self.world().shared();
+        let is_own =
+            || world.hub().worlds().owners().iter().all(|owner| owner.world == world.epoch());
+        world.journal().lease().is_none() && is_own()
+    }
+
+    /// Asks the world that serves the schedule, whichever that is by then.
+    pub(super) fn at_owner<T: Carried>(&self, request: ScheduleRequest) -> Asked<T> {
         let request = match self.expected() {
             Expected::Any => request,
             expected => ScheduleRequest::Expecting {
@@ -142,50 +202,136 @@ impl Schedules<'_> {
                 request: Box::new(request),
             },
         };
+        if self.is_alone() {
+            return self.take(request).map(|taken| taken.and_then(of_answer));
+        }
+        let slot = slot_of_schedule(request.name().unwrap_or_default());
+        let world = self.world().shared();
+        let (reply, asked) = completion();
+        let (hub, from) = (Arc::clone(world.hub()), world.epoch());
+        // At once, so that requests of one caller keep their order.
+        let here = hub.member(hub.worlds().owner(slot));
+        let here = here.map(|world| World::of(&world).schedules().take(request.clone()));
+        world.hub().spawn(async move {
+            if let Some(taken) = here {
+                let taken = taken.await;
+                let taken = taken.unwrap_or_else(|failure| Err(unserved_by(&failure)));
+                let answer = Answer(AnswerKind::Schedules(taken));
+                if !answer.is_moved() {
+                    let _gone = reply.complete(read(answer));
+                    return;
+                }
+            }
+            let what = || format!("the schedule «{}»", request.name().unwrap_or_default());
+            let patience = Patience { repeats: request.is_question(), ..ONCE };
+            let request = request.clone();
+            let kind = RequestKind::Schedules { request: Box::new(request.clone()) };
+            let answer = hub.reach_slot(from, slot, what, Request(kind), patience);
+            let answer = within(&hub.group, REQUEST_LIMIT, answer).await;
+            // The caller may have given up.
+            let _gone = reply.complete(answer.map_err(refused).and_then(read));
+        });
+        asked
+    }
+
+    /// Asks all worlds that serve schedules.
+    pub(super) fn of_all(&self, after: &str, limit: usize) -> Asked<Vec<ScheduleView>> {
+        let request = ScheduleRequest::List { after: after.to_owned(), limit: limit as u64 };
+        if self.is_alone() {
+            return self.at_owner(request);
+        }
+        let world = self.world().shared();
         let (reply, asked) = completion();
         let (hub, from) = (Arc::clone(world.hub()), world.epoch());
         world.hub().spawn(async move {
-            let request = Request(RequestKind::Schedules { request: Box::new(request) });
-            let refused = |problem: String| Err(ScheduleError::Refused(problem));
-            let outcome = match hub.reach_schedules(from, request).await {
-                Ok(Answer(AnswerKind::Schedules(outcome))) => outcome.and_then(|answer| {
-                    let strange = || refused("the answer makes no sense".to_owned());
-                    T::of_answer(answer).map_or_else(strange, Ok)
-                }),
-                Ok(other) => refused(format!("it is answered by {other:?}")),
-                Err(error) => refused(error.to_string()),
-            };
+            let listed = within(&hub.group, REQUEST_LIMIT, list_all(&hub, from, &request)).await;
+            let listed = listed.map_err(refused).map(|mut views| {
+                views.truncate(limit);
+                views
+            });
             // The caller may have given up.
-            let _gone = reply.complete(outcome);
+            let _gone = reply.complete(listed);
         });
-        Some(asked)
+        asked
     }
 
-    /// Serves a request of another world.
+    /// Serves a request of this world or another one.
     pub(crate) fn take(&self, request: ScheduleRequest) -> Taken {
         fn carried<T: Carried>(asked: Asked<T>) -> Taken {
             asked.map(|outcome| outcome.map(T::to_answer))
         }
         let count = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
         match request {
-            ScheduleRequest::Put { name, spec } => carried(self.put_spec(name, spec)),
-            ScheduleRequest::Get { name } => carried(self.get(&name)),
-            ScheduleRequest::List { after, limit } => carried(self.list(&after, count(limit))),
-            ScheduleRequest::Pause { name, by, why } => carried(self.pause(&name, &by, &why)),
-            ScheduleRequest::Unpause { name } => carried(self.unpause(&name)),
-            ScheduleRequest::Remove { name } => carried(self.remove(&name)),
+            ScheduleRequest::Put { name, spec } => carried(self.put_here(name, spec)),
+            ScheduleRequest::Get { name } => carried(self.get_here(name)),
+            ScheduleRequest::List { after, limit } => carried(self.list_here(after, count(limit))),
+            ScheduleRequest::Pause { name, by, why } => carried(self.pause_here(name, by, why)),
+            ScheduleRequest::Unpause { name } => carried(self.unpause_here(name)),
+            ScheduleRequest::Remove { name } => carried(self.remove_here(name)),
             ScheduleRequest::Trigger { name, by, number } => {
-                carried(self.trigger(&name, &by, number))
+                carried(self.trigger_here(name, by, number))
             }
             ScheduleRequest::Backfill { name, from, until } => {
-                carried(self.backfill(&name, from, until))
+                carried(self.backfill_here(name, from, until))
             }
             ScheduleRequest::Times { name, after, limit } => {
-                carried(self.times(&name, after, count(limit)))
+                carried(self.times_here(name, after, count(limit)))
             }
             ScheduleRequest::Expecting { expected, request } => {
                 self.world().schedules().expecting(expected).take(*request)
             }
+        }
+    }
+}
+
+/// Asks a world, directly if it is of this process.
+async fn ask(
+    hub: &Hub,
+    from: u64,
+    to: u64,
+    request: &ScheduleRequest,
+) -> Result<Answer, ConnectError> {
+    let Some(world) = hub.member(to) else {
+        let kind = RequestKind::Schedules { request: Box::new(request.clone()) };
+        return hub.call(from, to, Request(kind)).await;
+    };
+    let taken = World::of(&world).schedules().take(request.clone()).await;
+    let taken = taken.unwrap_or_else(|failure| Err(unserved_by(&failure)));
+    Ok(Answer(AnswerKind::Schedules(taken)))
+}
+
+/// The schedules of all worlds, by name. While slots move it asks again, so that none is left out.
+async fn list_all(
+    hub: &Hub,
+    from: u64,
+    request: &ScheduleRequest,
+) -> Result<Vec<ScheduleView>, ConnectError> {
+    let owners = || -> Vec<Owner> { hub.worlds().owners().to_vec() };
+    loop {
+        let before = owners();
+        let worlds: BTreeSet<u64> = before.iter().map(|owner| owner.world).collect();
+        if worlds.contains(&0) {
+            return Err(ConnectError::NoExecutor { what: "schedules".to_owned() });
+        }
+        let asked: Vec<_> = worlds.into_iter().map(|to| ask(hub, from, to, request)).collect();
+        let (mut views, mut failed) = (BTreeMap::new(), None);
+        for answer in asked {
+            match answer.await.map(read::<Vec<ScheduleView>>) {
+                Ok(Ok(some)) => {
+                    views.extend(some.into_iter().map(|view| (view.name.clone(), view)));
+                }
+                Ok(Err(error)) => failed = Some(ConnectError::Refused(error.to_string())),
+                Err(error) => failed = Some(error),
+            }
+        }
+        let have_moved = owners() != before;
+        match failed {
+            None if !have_moved => return Ok(views.into_values().collect()),
+            // It is about to go, or has joined a moment ago.
+            Some(ConnectError::Refused(problem)) if !have_moved => {
+                return Err(ConnectError::Refused(problem));
+            }
+            _ => hub.pause(REQUEST_AGAIN).await,
         }
     }
 }

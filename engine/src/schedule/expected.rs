@@ -10,7 +10,7 @@ use super::timetable::{Entry, Roster};
 
 /// State that a schedule has to be in for a change; see [`Schedules::expecting`].
 ///
-/// The world that serves the schedules looks at it in the one task that changes them, and the store
+/// The world that serves the schedule looks at it in the one task that changes it, and the store
 /// refuses the writes of any other world. So of two changes of the same state only one is made,
 /// from whichever worlds they come.
 ///

@@ -28,11 +28,11 @@
 //! | `state` | the stored state of a schedule |
 //! | `decide` | its next launches. Pure. |
 //! | `timetable` | the task of all schedules: stores them, has one timer |
-//! | `taking` | reads all schedules when a world begins to serve them |
 //! | `plans` | starts its plans, and takes their ends |
+//! | `serving` | the slots whose schedules this world serves |
 //! | `requests` | requests: [`Schedules`] |
 //! | `expected` | the state that a change is for |
-//! | `elsewhere` | requests at a world that does not serve schedules |
+//! | `elsewhere` | requests about schedules that other worlds serve |
 
 mod decide;
 mod elsewhere;
@@ -42,9 +42,9 @@ mod launch;
 mod plans;
 mod requests;
 mod rule;
+mod serving;
 mod spec;
 mod state;
-mod taking;
 mod timetable;
 mod timing;
 mod unsure;

@@ -10,6 +10,7 @@ use super::error::ScheduleError;
 use super::expected::Expected;
 use super::launch::{number_of_key, Due, Occasion};
 use super::rule::Rule;
+use super::serving::Of;
 use super::state::{Kept, Paused, Range, Spec};
 use super::timetable::{Answer, Entry, Roster};
 use super::view::ScheduleView;
@@ -130,18 +131,85 @@ impl<'a> Schedules<'a> {
             let problem = format!("for «{}» is refused: {}", spec.action, error.message);
             return Completion::done(Err(ScheduleError::Input { name, problem }));
         }
-        let request = || ScheduleRequest::Put { name: name.clone(), spec: spec.clone() };
-        self.elsewhere(request()).unwrap_or_else(|| self.put_spec(name, spec))
+        self.at_owner(ScheduleRequest::Put { name, spec })
     }
 
-    /// Puts a schedule that was checked.
-    pub(super) fn put_spec(&self, name: String, spec: Spec) -> Asked<ScheduleView> {
+    /// A schedule as it is now.
+    pub fn get(&self, name: &str) -> Asked<ScheduleView> {
+        self.at_owner(ScheduleRequest::Get { name: name.to_owned() })
+    }
+
+    /// All schedules, by name, at most `limit` after `after`; begin with an empty name.
+    pub fn list(&self, after: &str, limit: usize) -> Asked<Vec<ScheduleView>> {
+        self.of_all(after, limit)
+    }
+
+    /// Stops automatic launches until [`Schedules::unpause`]. Running plans continue; launches by
+    /// hand and backfills are still possible.
+    pub fn pause(&self, name: &str, by: &str, why: &str) -> Asked<ScheduleView> {
+        let (name, by, why) = (name.to_owned(), said(by), said(why));
+        self.at_owner(ScheduleRequest::Pause { name, by, why })
+    }
+
+    /// Launches again. Times that have passed during the pause are not made up for; queued launches
+    /// continue.
+    pub fn unpause(&self, name: &str) -> Asked<ScheduleView> {
+        self.at_owner(ScheduleRequest::Unpause { name: name.to_owned() })
+    }
+
+    /// Removes a schedule. Its running plans continue; queued launches are dropped.
+    pub fn remove(&self, name: &str) -> Asked<()> {
+        self.at_owner(ScheduleRequest::Remove { name: name.to_owned() })
+    }
+
+    /// Launches now, whatever the overlap policy says and whether it is paused or not; answers the plan.
+    pub fn trigger_now(&self, name: &str, by: &str) -> Asked<PlanId> {
+        self.trigger(name, by, None)
+    }
+
+    /// The same with an idempotency key: asked again with this key, it answers the plan of the first
+    /// time. A key is of one schedule.
+    pub fn trigger_once(&self, name: &str, by: &str, key: &str) -> Asked<PlanId> {
+        self.trigger(name, by, Some(number_of_key(key)))
+    }
+
+    /// `number` is that of the key, if there is one.
+    fn trigger(&self, name: &str, by: &str, number: Option<u64>) -> Asked<PlanId> {
+        let (name, by) = (name.to_owned(), said(by));
+        self.at_owner(ScheduleRequest::Trigger { name, by, number })
+    }
+
+    /// Launches what the schedule would have launched in `from..until`, whether it was there then or
+    /// not; times that were launched are not launched again. Answers how many times that are.
+    ///
+    /// Unless the schedule allows overlaps, one is launched after the other, whenever nothing else of it
+    /// is under way.
+    pub fn backfill(&self, name: &str, from: Time, until: Time) -> Asked<u64> {
+        self.at_owner(ScheduleRequest::Backfill { name: name.to_owned(), from, until })
+    }
+
+    /// The first times after `after`, at most so many, and no more than
+    /// [`SCHEDULE_TIMES_MAX`](crate::limits::SCHEDULE_TIMES_MAX), without jitter.
+    pub fn times(&self, name: &str, after: Time, limit: usize) -> Asked<Vec<Time>> {
+        let (name, limit) = (name.to_owned(), limit as u64);
+        self.at_owner(ScheduleRequest::Times { name, after, limit })
+    }
+
+    /// The next times from now on, at most so many, without jitter.
+    pub fn next(&self, name: &str, limit: usize) -> Asked<Vec<Time>> {
+        self.times(name, self.world.shared().wall(), limit)
+    }
+}
+
+/// Requests that this world serves.
+impl Schedules<'_> {
+    pub(super) fn put_here(&self, name: String, spec: Spec) -> Asked<ScheduleView> {
         let rule = match Rule::of(&spec.timing) {
             Ok(rule) => rule,
             Err(error) => return Completion::done(Err(error)),
         };
         let expected = self.expected.clone();
-        self.ask(move |roster, cx, reply| {
+        self.ask(Of::One(name.clone()), move |roster, cx, reply| {
             let Some(now) = roster.now() else { return };
             if let Err(error) = expected.check(&name, roster.found(&name).ok()) {
                 return answer(reply, Err(error));
@@ -174,26 +242,15 @@ impl<'a> Schedules<'a> {
         })
     }
 
-    /// A schedule as it is now.
-    pub fn get(&self, name: &str) -> Asked<ScheduleView> {
-        let name = name.to_owned();
-        if let Some(asked) = self.elsewhere(ScheduleRequest::Get { name: name.clone() }) {
-            return asked;
-        }
-        self.ask(move |roster, _, reply| {
+    pub(super) fn get_here(&self, name: String) -> Asked<ScheduleView> {
+        self.ask(Of::One(name.clone()), move |roster, _, reply| {
             let found = roster.found(&name).map(|entry| ScheduleView::of(&name, entry));
             answer(reply, found);
         })
     }
 
-    /// All schedules, by name, at most `limit` after `after`; begin with an empty name.
-    pub fn list(&self, after: &str, limit: usize) -> Asked<Vec<ScheduleView>> {
-        let after = after.to_owned();
-        let request = ScheduleRequest::List { after: after.clone(), limit: limit as u64 };
-        if let Some(asked) = self.elsewhere(request) {
-            return asked;
-        }
-        self.ask(move |roster, _, reply| {
+    pub(super) fn list_here(&self, after: String, limit: usize) -> Asked<Vec<ScheduleView>> {
+        self.ask(Of::All, move |roster, _, reply| {
             use std::ops::Bound::{Excluded, Unbounded};
             let entries = roster.entries.range::<str, _>((Excluded(&*after), Unbounded));
             let entries = entries.filter(|(_, entry)| !entry.is_removed).take(limit);
@@ -202,29 +259,14 @@ impl<'a> Schedules<'a> {
         })
     }
 
-    /// Stops automatic launches until [`Schedules::unpause`]. Running plans continue; launches by
-    /// hand and backfills are still possible.
-    pub fn pause(&self, name: &str, by: &str, why: &str) -> Asked<ScheduleView> {
-        let (by, why) = (said(by), said(why));
-        let request = || {
-            let (name, by, why) = (name.to_owned(), by.clone(), why.clone());
-            ScheduleRequest::Pause { name, by, why }
-        };
-        if let Some(asked) = self.elsewhere(request()) {
-            return asked;
-        }
+    pub(super) fn pause_here(&self, name: String, by: String, why: String) -> Asked<ScheduleView> {
         self.change(name, move |entry, now| {
             entry.kept.paused.get_or_insert(Paused { at: now, by, why });
             Ok(())
         })
     }
 
-    /// Launches again. Times that have passed during the pause are not made up for; queued launches
-    /// continue.
-    pub fn unpause(&self, name: &str) -> Asked<ScheduleView> {
-        if let Some(asked) = self.elsewhere(ScheduleRequest::Unpause { name: name.to_owned() }) {
-            return asked;
-        }
+    pub(super) fn unpause_here(&self, name: String) -> Asked<ScheduleView> {
         self.change(name, |entry, now| {
             if entry.kept.paused.take().is_some() {
                 entry.kept.decided = entry.kept.decided.max(now);
@@ -233,14 +275,9 @@ impl<'a> Schedules<'a> {
         })
     }
 
-    /// Removes a schedule. Its running plans continue; queued launches are dropped.
-    pub fn remove(&self, name: &str) -> Asked<()> {
-        let name = name.to_owned();
-        if let Some(asked) = self.elsewhere(ScheduleRequest::Remove { name: name.clone() }) {
-            return asked;
-        }
+    pub(super) fn remove_here(&self, name: String) -> Asked<()> {
         let expected = self.expected.clone();
-        self.ask(move |roster, cx, reply| {
+        self.ask(Of::One(name.clone()), move |roster, cx, reply| {
             if let Err(error) = roster.expected(&name, &expected) {
                 return answer(reply, Err(error));
             }
@@ -252,25 +289,13 @@ impl<'a> Schedules<'a> {
         })
     }
 
-    /// Launches now, whatever the overlap policy says and whether it is paused or not; answers the plan.
-    pub fn trigger_now(&self, name: &str, by: &str) -> Asked<PlanId> {
-        self.trigger(name, by, None)
-    }
-
-    /// The same with an idempotency key: asked again with this key, it answers the plan of the first
-    /// time. A key is of one schedule.
-    pub fn trigger_once(&self, name: &str, by: &str, key: &str) -> Asked<PlanId> {
-        self.trigger(name, by, Some(number_of_key(key)))
-    }
-
-    /// `number` is that of the key, if there is one.
-    pub(super) fn trigger(&self, name: &str, by: &str, number: Option<u64>) -> Asked<PlanId> {
-        let (name, by) = (name.to_owned(), said(by));
-        let request = ScheduleRequest::Trigger { name: name.clone(), by: by.clone(), number };
-        if let Some(asked) = self.elsewhere(request) {
-            return asked;
-        }
-        self.ask(move |roster, cx, reply| {
+    pub(super) fn trigger_here(
+        &self,
+        name: String,
+        by: String,
+        number: Option<u64>,
+    ) -> Asked<PlanId> {
+        self.ask(Of::One(name.clone()), move |roster, cx, reply| {
             let (Some(now), found) = (roster.now(), roster.found(&name).map(|_| ())) else {
                 return;
             };
@@ -299,18 +324,8 @@ impl<'a> Schedules<'a> {
         })
     }
 
-    /// Launches what the schedule would have launched in `from..until`, whether it was there then or
-    /// not; times that were launched are not launched again. Answers how many times that are.
-    ///
-    /// Unless the schedule allows overlaps, one is launched after the other, whenever nothing else of it
-    /// is under way.
-    pub fn backfill(&self, name: &str, from: Time, until: Time) -> Asked<u64> {
-        let name = name.to_owned();
-        let request = ScheduleRequest::Backfill { name: name.clone(), from, until };
-        if let Some(asked) = self.elsewhere(request) {
-            return asked;
-        }
-        self.ask(move |roster, cx, reply| {
+    pub(super) fn backfill_here(&self, name: String, from: Time, until: Time) -> Asked<u64> {
+        self.ask(Of::One(name.clone()), move |roster, cx, reply| {
             let (Some(now), found) = (roster.now(), roster.found(&name).map(|_| ())) else {
                 return;
             };
@@ -341,32 +356,19 @@ impl<'a> Schedules<'a> {
         })
     }
 
-    /// The first times after `after`, at most so many, and no more than
-    /// [`SCHEDULE_TIMES_MAX`](crate::limits::SCHEDULE_TIMES_MAX), without jitter.
-    pub fn times(&self, name: &str, after: Time, limit: usize) -> Asked<Vec<Time>> {
-        let name = name.to_owned();
-        let request = ScheduleRequest::Times { name: name.clone(), after, limit: limit as u64 };
-        if let Some(asked) = self.elsewhere(request) {
-            return asked;
-        }
-        self.ask(move |roster, _, reply| {
+    pub(super) fn times_here(&self, name: String, after: Time, limit: usize) -> Asked<Vec<Time>> {
+        self.ask(Of::One(name.clone()), move |roster, _, reply| {
             answer(reply, roster.found(&name).map(|entry| entry.rule.preview(after, limit)));
         })
     }
 
-    /// The next times from now on, at most so many, without jitter.
-    pub fn next(&self, name: &str, limit: usize) -> Asked<Vec<Time>> {
-        self.times(name, self.world.shared().wall(), limit)
-    }
-
     fn change(
         &self,
-        name: &str,
+        name: String,
         change: impl FnOnce(&mut Entry, Time) -> Result<(), ScheduleError> + Send + 'static,
     ) -> Asked<ScheduleView> {
-        let name = name.to_owned();
         let expected = self.expected.clone();
-        self.ask(move |roster, cx, reply| {
+        self.ask(Of::One(name.clone()), move |roster, cx, reply| {
             let Some(now) = roster.now() else { return };
             if let Err(error) = roster.expected(&name, &expected) {
                 return answer(reply, Err(error));
@@ -381,27 +383,17 @@ impl<'a> Schedules<'a> {
 
     fn ask<T: Send + 'static>(
         &self,
+        of: Of,
         request: impl FnOnce(&mut Roster, &mut Context<'_, Roster>, Reply<T>) + Send + 'static,
     ) -> Asked<T> {
         let (reply, asked) = completion();
         let refusal = reply.clone();
-        let Some(server) = self.world.shared().server_of_schedules() else {
-            let problem = "no executor serves the schedules now: try again".to_owned();
-            answer(refusal, Err(ScheduleError::Refused(problem)));
-            return asked;
+        let work = move |roster: &mut Roster, cx: &mut Context<'_, Roster>, error| match error {
+            None => request(roster, cx, reply),
+            Some(error) => answer(reply, Err(error)),
         };
-        let task = &server.timetable().task;
-        let full = reply.clone();
-        let asks = move |roster: &mut Roster, cx: &mut Context<'_, Roster>| {
-            if !roster.is_reading() {
-                return request(roster, cx, reply);
-            }
-            if !roster.hold(Box::new(move |roster, cx| request(roster, cx, reply))) {
-                let problem = "the schedules are being read: try again".to_owned();
-                answer(full, Err(ScheduleError::Refused(problem)));
-            }
-        };
-        if let Err(error) = task.submit(asks) {
+        let task = &self.world.shared().timetable().task;
+        if let Err(error) = task.submit(move |roster, cx| roster.serve(of, cx, work)) {
             answer(refusal, Err(ScheduleError::Refused(not_taken(error.kind))));
         }
         asked

@@ -20,13 +20,13 @@ use super::decide::Decisions;
 use super::error::ScheduleError;
 use super::launch::Due;
 use super::rule::Rule;
+use super::serving::{held, moved, Holds, Waiting};
 use super::state::Kept;
-use super::taking::Held;
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::journal::is_refusal;
 use crate::limits::{SCHEDULES_MAX, SCHEDULE_CLOCK_CHECK};
-use crate::store::{ScheduleRow, ScheduleWrite, Swap, NO_EPOCH, SCHEDULES_SLOT};
+use crate::store::{ScheduleRow, ScheduleWrite, Swap};
 use crate::time::Time;
 use crate::world::{Opening, Shared};
 
@@ -49,7 +49,7 @@ pub(crate) struct Timetable {
 pub(crate) struct Roster {
     pub(super) world: Weak<Shared>,
     pub(super) entries: BTreeMap<String, Entry>,
-    days: BTreeSet<(Time, String)>,
+    pub(super) days: BTreeSet<(Time, String)>,
     armed: Option<(Time, Timer)>,
     /// Schedules with changes that are not on their way to the store.
     pub(super) dirty: BTreeSet<String>,
@@ -59,11 +59,12 @@ pub(crate) struct Roster {
     /// When the clock was last read.
     seen: Time,
     /// Why nothing is launched any more: another world has the store.
-    pub(super) fenced: Option<StoreError>,
-    /// The greatest epoch of their slot under which all schedules were read.
-    pub(super) read_under: u64,
-    /// Requests that wait until all are read.
-    pub(super) held: Vec<Held>,
+    fenced: Option<StoreError>,
+    /// The slots whose schedules were read, and under which epoch.
+    pub(super) served: Holds,
+    pub(super) requests: Vec<Waiting>,
+    /// Whether a schedule was forgotten whose slot may have come back.
+    pub(super) has_moved: bool,
 }
 
 impl std::fmt::Debug for Roster {
@@ -76,9 +77,11 @@ impl std::fmt::Debug for Roster {
 pub(super) struct Entry {
     pub(super) kept: Kept,
     pub(super) rule: Rule,
+    /// The epoch of its slot under which it was read or made.
+    pub(super) epoch: u64,
     /// The stored state, and its version; 0 if there is none.
     pub(super) stored: Option<Kept>,
-    version: u64,
+    pub(super) version: u64,
     pub(super) wakes_at: Option<Time>,
     /// When to try again what was refused.
     pub(super) again: Option<Time>,
@@ -93,7 +96,7 @@ pub(super) struct Entry {
     pub(super) looks: BTreeMap<PlanId, u32>,
     /// Plans that were told to end.
     pub(super) cancelled: BTreeSet<PlanId>,
-    answers: Vec<Answer>,
+    pub(super) answers: Vec<Answer>,
     /// Waiters for a launch.
     pub(super) waiting: BTreeMap<Due, Completer<Result<PlanId, ScheduleError>>>,
     pub(super) is_removed: bool,
@@ -106,10 +109,11 @@ impl std::fmt::Debug for Entry {
 }
 
 impl Entry {
-    pub(super) fn new(kept: Kept, rule: Rule) -> Self {
+    pub(super) fn new(kept: Kept, rule: Rule, epoch: u64) -> Self {
         Self {
             kept,
             rule,
+            epoch,
             stored: None,
             version: 0,
             wakes_at: None,
@@ -130,7 +134,7 @@ impl Entry {
         self.stored.as_ref() == Some(&self.kept)
     }
 
-    pub(super) fn read(row: &ScheduleRow) -> Result<Self, StoreError> {
+    pub(super) fn read(row: &ScheduleRow, epoch: u64) -> Result<Self, StoreError> {
         let kept = Kept::decode(&row.name, &row.data)?;
         let (rule, problem) = match Rule::of(&kept.spec.timing) {
             Ok(rule) => (rule, None),
@@ -140,7 +144,7 @@ impl Entry {
             }
         };
         let stored = Some(kept.clone());
-        Ok(Self { stored, version: row.version, problem, ..Self::new(kept, rule) })
+        Ok(Self { stored, version: row.version, problem, ..Self::new(kept, rule, epoch) })
     }
 }
 
@@ -149,8 +153,9 @@ pub(super) struct Change {
     pub(super) name: String,
     /// The version that is changed.
     from: u64,
+    pub(super) epoch: u64,
     kept: Option<Kept>,
-    answers: Vec<Answer>,
+    pub(super) answers: Vec<Answer>,
 }
 
 impl Change {
@@ -172,8 +177,9 @@ impl Timetable {
             is_writing: false,
             seen: Time::default(),
             fenced: None,
-            read_under: 0,
-            held: Vec::new(),
+            served: Holds::new(),
+            requests: Vec::new(),
+            has_moved: false,
         };
         let task = group
             .task(roster)
@@ -203,12 +209,13 @@ impl Roster {
 
     /// Adds one, or puts it in the place of one that is being removed.
     pub(super) fn add(&mut self, name: &str, kept: Kept, rule: Rule) {
+        let Some(epoch) = self.world.upgrade().map(|world| held(&world, name)) else { return };
         match self.entries.get_mut(name) {
             Some(entry) => {
                 (entry.kept, entry.rule, entry.is_removed) = (kept, rule, false);
             }
             None => {
-                self.entries.insert(name.to_owned(), Entry::new(kept, rule));
+                self.entries.insert(name.to_owned(), Entry::new(kept, rule, epoch));
             }
         }
     }
@@ -235,6 +242,10 @@ impl Roster {
         }
         let Some(world) = self.world.upgrade() else { return };
         let Some(entry) = self.entries.get_mut(name) else { return };
+        if entry.epoch != held(&world, name) {
+            self.has_moved = true;
+            return self.forget(name);
+        }
         if let Some(at) = entry.wakes_at.take() {
             self.days.remove(&(at, name.to_owned()));
         }
@@ -281,6 +292,9 @@ impl Roster {
         }
         self.write(cx);
         self.arm(cx);
+        if std::mem::take(&mut self.has_moved) {
+            self.read_again();
+        }
     }
 
     /// If the clock has gone back, every schedule decides anew.
@@ -299,20 +313,16 @@ impl Roster {
             return;
         }
         let (mut writes, mut changes) = (Vec::new(), Vec::new());
-        let epoch = world.journal().directory().held_slot(world.epoch(), SCHEDULES_SLOT);
         for name in std::mem::take(&mut self.dirty) {
             let Some(entry) = self.entries.get_mut(&name) else { continue };
             let kept = (!entry.is_removed).then(|| entry.kept.clone());
             let data = kept.as_ref().map(Kept::encode);
-            let from = entry.version;
+            let (from, epoch) = (entry.version, entry.epoch);
             writes.push(ScheduleWrite { name: name.clone(), from, data, epoch });
             let answers = std::mem::take(&mut entry.answers);
-            changes.push(Change { name, from, kept, answers });
+            changes.push(Change { name, from, epoch, kept, answers });
         }
-        // A slot that went to another world is no end of this one: it may come back.
-        let moved = StoreError::Fenced { epoch: world.epoch(), newest: epoch };
-        let moved = (epoch == NO_EPOCH).then_some(moved);
-        if let Some(error) = self.fenced.clone().or(moved) {
+        if let Some(error) = self.fenced.clone() {
             return changes.into_iter().for_each(|change| self.take_back(change, &error));
         }
         self.is_writing = true;
@@ -336,6 +346,7 @@ impl Roster {
                     match swap {
                         Swap::Done => self.stored(change, cx),
                         Swap::Changed { .. } => self.reload(change, cx),
+                        Swap::Moved { epoch } => self.has_lost(change, epoch),
                     }
                 }
             }
@@ -355,8 +366,14 @@ impl Roster {
 
     /// A change is durable: now its launches may begin.
     pub(super) fn stored(&mut self, change: Change, cx: &mut Context<'_, Self>) {
-        let Change { name, kept, answers, .. } = change;
-        let Some(entry) = self.entries.get_mut(&name) else { return };
+        let Change { name, epoch, kept, answers, .. } = change;
+        let Some(entry) = self.entries.get_mut(&name) else {
+            return answers.into_iter().for_each(|answer| answer(Err(moved(epoch, epoch))));
+        };
+        if entry.epoch != epoch {
+            // It was read again since, with this change.
+            return answers.into_iter().for_each(|answer| answer(Ok(entry)));
+        }
         let is_gone = kept.is_none();
         entry.version = if is_gone { 0 } else { entry.version + 1 };
         entry.stored = kept;
@@ -377,7 +394,11 @@ impl Roster {
 
     /// A change was not made: the schedule is as the store has it.
     pub(super) fn take_back(&mut self, change: Change, error: &StoreError) {
-        let Some(entry) = self.entries.get_mut(&change.name) else { return };
+        let entry = self.entries.get_mut(&change.name);
+        let Some(entry) = entry.filter(|entry| entry.epoch == change.epoch) else {
+            let refused = || Err(ScheduleError::Store(error.clone()));
+            return change.answers.into_iter().for_each(|answer| answer(refused()));
+        };
         let answers = std::mem::take(&mut entry.answers);
         for answer in change.answers.into_iter().chain(answers) {
             answer(Err(ScheduleError::Store(error.clone())));
@@ -404,55 +425,6 @@ impl Roster {
         }
     }
 
-    /// Another world has changed the schedule: takes its version.
-    fn reload(&mut self, change: Change, cx: &mut Context<'_, Self>) {
-        let Some(world) = self.world.upgrade() else { return };
-        let name = change.name.clone();
-        let found = world.journal().read(move |reader| reader.schedule(&name));
-        cx.on_completion(found, move |roster, cx, row| {
-            let row = row.unwrap_or_else(|lost| Err(StoreError::Failed(lost.to_string())));
-            roster.reloaded(change, row, cx);
-        });
-    }
-
-    fn reloaded(
-        &mut self,
-        change: Change,
-        row: Result<Option<ScheduleRow>, StoreError>,
-        cx: &mut Context<'_, Self>,
-    ) {
-        let row = match row.and_then(|row| row.as_ref().map(Entry::read).transpose()) {
-            Ok(row) => row,
-            Err(error) => {
-                self.take_back(change, &error);
-                return self.settle(cx);
-            }
-        };
-        let Change { name, answers, .. } = change;
-        self.dirty.remove(&name);
-        let Some(mut old) = self.entries.remove(&name) else { return };
-        if let Some(at) = old.wakes_at {
-            self.days.remove(&(at, name.clone()));
-        }
-        for answer in answers.into_iter().chain(std::mem::take(&mut old.answers)) {
-            answer(Err(ScheduleError::Changed(name.clone())));
-        }
-        for (_, waiting) in std::mem::take(&mut old.waiting) {
-            let _late = waiting.complete(Err(ScheduleError::Changed(name.clone())));
-        }
-        if let Some(entry) = row {
-            let known: BTreeSet<PlanId> = old.kept.running.iter().copied().collect();
-            let running = entry.kept.running.clone();
-            self.entries
-                .insert(name.clone(), Entry { flying: old.flying, unknown: old.unknown, ..entry });
-            let new = running.into_iter().filter(|plan| !known.contains(plan));
-            new.for_each(|plan| self.look_at(&name, plan, cx));
-            self.launch_all(&name, cx);
-            self.advance(&name);
-        }
-        self.settle(cx);
-    }
-
     /// Arms the one timer for the earliest time, or for the next look at the clock.
     fn arm(&mut self, cx: &mut Context<'_, Self>) {
         let Some((at, _)) = self.days.first() else { return };
@@ -475,10 +447,6 @@ impl Roster {
     fn fire(&mut self, cx: &mut Context<'_, Self>) {
         self.armed = None;
         let Some(world) = self.world.upgrade() else { return };
-        if !world.serves_schedules() {
-            // Another world does by now.
-            return;
-        }
         let now = world.wall();
         let due = self.days.iter().take_while(|(at, _)| *at <= now);
         let due: Vec<String> = due.map(|(_, name)| name.clone()).collect();

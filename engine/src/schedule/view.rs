@@ -58,7 +58,7 @@ pub struct ScheduleView {
 impl ScheduleView {
     /// As a store has it, where no world is.
     pub(crate) fn read(row: &ScheduleRow) -> Result<Self, StoreError> {
-        Ok(Self::of(&row.name, &Entry::read(row)?))
+        Ok(Self::of(&row.name, &Entry::read(row, crate::store::NO_EPOCH)?))
     }
 
     /// The revision of its settings and its pause, for [`Expected`](super::Expected). Launches do

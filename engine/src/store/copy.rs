@@ -17,9 +17,9 @@ use sha2::{Digest, Sha256};
 use turnwheel_actors::entity::DueRange;
 
 use super::{
-    slot_of, Append, Batch, Change, Filter, Order, PlanRow, RowWrite, ScheduleWrite, Seq, Slots,
-    StateScan, Store, StoreReader, StoreWriter, Swap, Verdict, WorldKind, WorldRow, Worlds,
-    WorldsWrite, SCHEDULES_SLOT,
+    slot_of, slot_of_schedule, Append, Batch, Change, Filter, Order, PlanRow, RowWrite,
+    ScheduleWrite, Seq, Slots, StateScan, Store, StoreReader, StoreWriter, Swap, Verdict,
+    WorldKind, WorldRow, Worlds, WorldsWrite,
 };
 use crate::error::{BuildError, StoreError};
 use crate::id::PlanId;
@@ -310,12 +310,11 @@ impl Target {
             let page = source.schedules(&after, PAGE)?;
             let Some(last) = page.last() else { return Ok(()) };
             after.clone_from(&last.name);
-            let epoch = self.epoch(SCHEDULES_SLOT);
             let write = |row: super::ScheduleRow| ScheduleWrite {
+                epoch: self.epoch(slot_of_schedule(&row.name)),
                 name: row.name,
                 from: 0,
                 data: Some(row.data),
-                epoch,
             };
             let writes: Vec<ScheduleWrite> = page.into_iter().map(write).collect();
             // Those that were copied before have another version, and are compared in the end.

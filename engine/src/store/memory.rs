@@ -14,7 +14,7 @@ use super::memory_states::States;
 use super::{
     memory_list, slot_of, Append, Batch, Change, Count, Filter, Hold, Loaded, Members, PlanRow,
     Removal, RowWrite, ScheduleRow, ScheduleWrite, Seq, Slots, StateRow, StateScan, Store,
-    StoreReader, StoreWriter, Swap, Verdict, Worlds, WorldsWrite, Written, SCHEDULES_SLOT,
+    StoreReader, StoreWriter, Swap, Verdict, Worlds, WorldsWrite, Written,
 };
 use crate::error::StoreError;
 use crate::id::PlanId;
@@ -197,13 +197,11 @@ impl StoreWriter for Writer {
 
     fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
         let mut data = self.data()?;
-        for write in writes {
-            let hold = Hold { slot: SCHEDULES_SLOT, epoch: write.epoch };
-            if let Err(owner) = data.worlds.admit(hold) {
-                return Err(StoreError::Fenced { epoch: write.epoch, newest: owner.epoch });
-            }
-        }
-        Ok(writes.iter().map(|write| memory_list::swap(&mut data.schedules, write)).collect())
+        let mut swap = |write: &ScheduleWrite| match data.worlds.admit(write.hold()) {
+            Ok(()) => memory_list::swap(&mut data.schedules, write),
+            Err(owner) => Swap::Moved { epoch: owner.epoch },
+        };
+        Ok(writes.iter().map(&mut swap).collect())
     }
 
     fn write_worlds(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {

@@ -44,8 +44,8 @@ pub use view::StoreView;
 pub use work::{Work, WorkCode, Worked};
 pub(crate) use worlds::free;
 pub use worlds::{
-    slot_of, slot_of_key, Claim, Hold, Owner, Slots, WorldKind, WorldRow, Worlds, WorldsWrite,
-    NO_EPOCH, SCHEDULES_SLOT, SLOTS,
+    slot_of, slot_of_key, slot_of_schedule, Claim, Hold, Owner, Slots, WorldKind, WorldRow, Worlds,
+    WorldsWrite, NO_EPOCH, SLOTS,
 };
 pub use writing::{
     Append, Batch, Removal, RowWrite, ScheduleRow, ScheduleWrite, StoreWriter, Swap, Verdict,

@@ -21,9 +21,6 @@ pub const SLOTS: usize = 1_024;
 
 const WORDS: usize = SLOTS / 64;
 
-/// The slot of the schedules: its owner serves them.
-pub const SCHEDULES_SLOT: usize = 0;
-
 /// The slot of a plan.
 pub fn slot_of(plan: PlanId) -> usize {
     (plan.uuid().as_u128() % SLOTS as u128) as usize
@@ -34,6 +31,11 @@ pub fn slot_of(plan: PlanId) -> usize {
 pub fn slot_of_key(key: &str) -> usize {
     let digest = Sha256::digest(key);
     usize::from(u16::from_be_bytes([digest[0], digest[1]])) % SLOTS
+}
+
+/// The slot of a schedule, by its name: the owner of the slot serves it.
+pub fn slot_of_schedule(name: &str) -> usize {
+    slot_of_key(name)
 }
 
 /// A set of slots.

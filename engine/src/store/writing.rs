@@ -100,12 +100,13 @@ pub trait StoreWriter: Send {
     }
 
     /// Writes schedules, all in one commit that is durable when it returns; a schedule that was
-    /// changed since it was read stays unchanged. Returns the outcome of each, in order.
+    /// changed since it was read stays unchanged, and so does one that another world serves. Returns the
+    /// outcome of each, in order.
     ///
     /// # Errors
     ///
     /// Nothing was written. [`StoreError::Fenced`] if another writer has taken the store for itself
-    /// since, or if another world serves the schedules.
+    /// since.
     fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError>;
 
     /// Changes who is there and who owns what, in one durable commit, if it is still as it was read. From
@@ -149,8 +150,15 @@ pub struct ScheduleWrite {
     pub from: u64,
     /// Its new content; `None` to remove it.
     pub data: Option<Vec<u8>>,
-    /// The epoch of [`SCHEDULES_SLOT`](super::SCHEDULES_SLOT) under which the schedules are served.
+    /// The epoch of [its slot](super::slot_of_schedule) under which it is served.
     pub epoch: u64,
+}
+
+impl ScheduleWrite {
+    /// Its slot, under that epoch.
+    pub fn hold(&self) -> super::Hold {
+        super::Hold { slot: super::slot_of_schedule(&self.name), epoch: self.epoch }
+    }
 }
 
 /// Outcome of a change.
@@ -162,6 +170,11 @@ pub enum Swap {
     Changed {
         /// The version.
         version: u64,
+    },
+    /// It was not made: another world serves the schedule, under this epoch.
+    Moved {
+        /// The epoch.
+        epoch: u64,
     },
 }
 

@@ -11,7 +11,7 @@ use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::plan::PlanState;
 use crate::run;
-use crate::store::{Slots, StoreReader, SCHEDULES_SLOT};
+use crate::store::{Slots, StoreReader};
 use crate::time::Time;
 
 /// Plans that are read at once: a plan that becomes due meanwhile waits for one page.
@@ -22,21 +22,19 @@ impl World {
     /// first, then those that were doing something, then it knows when the others are due.
     pub(crate) async fn adopt(&self, gained: Slots) -> Result<(), StoreError> {
         let shared = self.shared();
-        let has_schedules = gained.has(SCHEDULES_SLOT);
         if shared.opening() == Opening::GoOn {
             if gained.is_empty() {
                 return Ok(());
             }
+            // They may be due, and their launches wait for nothing.
+            self.restore_schedules().await?;
             let now = shared.now();
             self.set_wakes(&gained, now).await?;
             self.renew_rows(&gained).await?;
             self.each_busy(gained, |plan| self.wake(plan)).await?;
             shared.wakes().learn(shared, gained).await?;
         }
-        if has_schedules {
-            self.restore_schedules().await?;
-        }
-        Ok(())
+        self.restore_schedules().await
     }
 
     /// Makes rows anew that are behind: they do not say which plans are due. Due ones are woken,

@@ -305,6 +305,7 @@ impl WorldBuilder {
             wakes: OnceLock::new(),
             queues,
             timetable: OnceLock::new(),
+            reads_schedules: Default::default(),
             watchers: Watchers::default(),
             callers: Callers::default(),
             asking: Mutex::default(),

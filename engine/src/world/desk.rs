@@ -89,9 +89,6 @@ impl Shared {
 
     /// A request about schedules, which this world serves if nothing has changed.
     fn take_schedules(self: &Arc<Self>, request: ScheduleRequest) -> Taken {
-        if !self.serves_schedules() {
-            return answered(AnswerKind::Moved);
-        }
         let (told, taken) = completion();
         let world = World::of(self);
         self.hub().spawn(async move {

@@ -137,7 +137,7 @@ pub(crate) struct Patience {
 pub(crate) struct Hub {
     pub(super) journal: Journal,
     pub(super) connector: Arc<dyn Connector>,
-    pub(super) group: Group,
+    pub(crate) group: Group,
     pub(super) store: String,
     members: Mutex<BTreeMap<u64, Weak<Shared>>>,
     /// Carries requests that wait.
@@ -341,7 +341,7 @@ impl Hub {
     }
 
     /// Asks the world that has a slot, whichever that is by then.
-    pub(super) async fn reach_slot(
+    pub(crate) async fn reach_slot(
         &self,
         from: u64,
         slot: usize,
@@ -455,7 +455,7 @@ async fn first(one: impl Future, other: impl Future) {
 }
 
 /// The outcome of a request, or that it did not come in time.
-pub(super) async fn within<T>(
+pub(crate) async fn within<T>(
     group: &Group,
     limit: Duration,
     asked: impl Future<Output = Result<T, ConnectError>>,

@@ -67,8 +67,8 @@ pub(crate) use crowd::{Crowd, InMemory};
 pub use delay::Delay;
 pub(crate) use ending::{Busy, BusyPlan, Unwritten};
 pub use handle::{Finished, PlanHandle, PlanView, Triggering};
-pub(crate) use hub::Hub;
 pub use hub::SharedStore;
+pub(crate) use hub::{within, Hub, Patience};
 pub(crate) use ids::Ids;
 pub use keeping::KeepingView;
 use known_key::Keyed;
@@ -86,6 +86,7 @@ pub use plugin::{Heard, Later, Plugin};
 pub use presenter::Presenter;
 pub use promises::PromiseError;
 pub use queue::{PlanShare, Queue, QueueStatus};
+pub(crate) use reach::ONCE;
 pub use search::Counts;
 pub(crate) use shared::Shared;
 pub use stats::{Stats, WaitingPlans};
@@ -103,7 +104,6 @@ use crate::payload::Payload;
 use crate::plan::{plan_root, Created, Planned, Trace};
 use crate::run::{Begin, Begun, PlanActor, PlanKey};
 use crate::schedule::Schedules;
-use crate::store::SCHEDULES_SLOT;
 use crate::time::Time;
 
 /// Time that a shutdown waits for the world's threads.
@@ -367,20 +367,30 @@ impl World {
         self.end(limit)
     }
 
-    async fn restore_schedules(&self) -> Result<(), StoreError> {
+    /// Reads the schedules of slots that this world owns and has not read, until it has read all.
+    pub(crate) async fn restore_schedules(&self) -> Result<(), StoreError> {
         let lost = |failure: Failure| StoreError::unanswered(&failure);
-        let directory = self.shared.journal().directory();
-        let epoch = directory.held_slot(self.shared.epoch(), SCHEDULES_SLOT);
-        let mut after = String::new();
         loop {
-            let page = self.shared.journal.read(move |reader| reader.schedules(&after, START_PAGE));
-            let page = page.await.map_err(lost)??;
-            let is_last = page.len() < START_PAGE;
-            after = page.last().map(|row| row.name.clone()).unwrap_or_default();
-            self.shared.timetable().restore(page).await.map_err(lost)??;
-            if is_last {
-                return self.shared.timetable().is_read(epoch).await.map_err(lost);
+            let timetable = self.shared.timetable();
+            let unread = Arc::new(timetable.unread().await.map_err(lost)?);
+            if unread.is_empty() {
+                return Ok(());
             }
+            let mut after = String::new();
+            loop {
+                let read = move |reader: &mut dyn crate::store::StoreReader| {
+                    reader.schedules(&after, START_PAGE)
+                };
+                let page = self.shared.journal.read(read).await.map_err(lost)??;
+                let is_last = page.len() < START_PAGE;
+                after = page.last().map(|row| row.name.clone()).unwrap_or_default();
+                timetable.restore(page, Arc::clone(&unread)).await.map_err(lost)??;
+                if is_last {
+                    break;
+                }
+            }
+            // A slot that has moved meanwhile is read again.
+            timetable.were_read(unread).await.map_err(lost)?;
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::Completer;
 
-use super::hub::{within, Hub, Patience};
+use super::hub::Patience;
 use super::peers::FOR_THE_END;
 use super::{Shared, Triggering, World};
 use crate::action::Action;
@@ -15,10 +15,10 @@ use crate::id::PlanId;
 use crate::limits::REQUEST_LIMIT;
 use crate::plan::{Created, Plan, Record};
 use crate::run::{Begun, OrderKind, PlanActor};
-use crate::store::{WorldKind, SCHEDULES_SLOT};
+use crate::store::WorldKind;
 
 /// A request that must not be done twice.
-pub(super) const ONCE: Patience =
+pub(crate) const ONCE: Patience =
     Patience { limit: Some(REQUEST_LIMIT), waits: false, repeats: false };
 
 /// A request that is done once however often it is asked.
@@ -28,24 +28,6 @@ impl Shared {
     /// Whether this world owns a plan.
     pub(crate) fn owns(&self, plan: PlanId) -> bool {
         self.journal().directory().owns(self.epoch(), plan)
-    }
-
-    /// Whether this world serves the schedules.
-    pub(crate) fn serves_schedules(&self) -> bool {
-        self.hub().worlds().owner(SCHEDULES_SLOT) == self.epoch()
-    }
-
-    /// The world that serves the schedules, if it is of this process.
-    pub(crate) fn server_of_schedules(self: &Arc<Self>) -> Option<Arc<Self>> {
-        if self.serves_schedules() {
-            return Some(Arc::clone(self));
-        }
-        self.hub().member(self.hub().worlds().owner(SCHEDULES_SLOT))
-    }
-
-    /// Whether a world of any process serves the schedules.
-    pub(crate) fn has_server_of_schedules(&self) -> bool {
-        self.hub().worlds().owner(SCHEDULES_SLOT) != 0
     }
 
     /// Says something to a plan, wherever it is. If it could not be said, `again` says what to do.
@@ -134,19 +116,6 @@ impl Shared {
             };
             let _late = reply.complete(done);
         });
-    }
-}
-
-impl Hub {
-    /// Asks the world that serves the schedules. A request is not repeated if it may have been done.
-    pub(crate) async fn reach_schedules(
-        &self,
-        from: u64,
-        request: Request,
-    ) -> Result<Answer, ConnectError> {
-        let what = || "schedules".to_owned();
-        let asked = self.reach_slot(from, SCHEDULES_SLOT, what, request, ONCE);
-        within(&self.group, REQUEST_LIMIT, asked).await
     }
 }
 

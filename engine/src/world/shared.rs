@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -44,6 +45,8 @@ pub(crate) struct Shared {
     pub(super) wakes: OnceLock<Wakes>,
     pub(super) queues: Arc<Queues>,
     pub(super) timetable: OnceLock<Timetable>,
+    /// Whether schedules are about to be read again.
+    pub(super) reads_schedules: AtomicBool,
     pub(super) watchers: Watchers,
     pub(super) callers: Callers,
     /// Plans that will ask again, in a moment, for the plans that they wait for.
@@ -194,6 +197,8 @@ impl Shared {
         if let Some(plugin) = &self.plugin {
             plugin.keep_only(&|plan| self.owns(plan));
         }
+        // It is not there while the world is made.
+        self.timetable.get().iter().for_each(|timetable| timetable.look_at_slots());
     }
 
     /// Goes on with the plans of slots that are this world's since a change.
@@ -232,6 +237,27 @@ impl Shared {
                     }
                 }
                 drop((world, shared));
+                hub.pause(run::AGAIN).await;
+            }
+        });
+    }
+
+    /// Reads the schedules of slots that this world has got again under another epoch, one time
+    /// after the other.
+    pub(crate) fn read_schedules(self: &Arc<Self>) {
+        if self.reads_schedules.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (shared, hub) = (Arc::downgrade(self), Arc::clone(&self.hub));
+        self.hub.spawn(async move {
+            while let Some(shared) = shared.upgrade().filter(|shared| !shared.is_ending()) {
+                // Before it looks, so that a slot that is lost from here on is not overlooked.
+                shared.reads_schedules.store(false, Ordering::Release);
+                match World::of(&shared).restore_schedules().await {
+                    Ok(()) | Err(StoreError::Fenced { .. }) => return,
+                    Err(error) => tracing::error!(%error, "schedules are read again soon"),
+                }
+                drop(shared);
                 hub.pause(run::AGAIN).await;
             }
         });

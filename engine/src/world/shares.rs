@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::drain::is_draining;
 use crate::store::balance::{balance, SlotPlan};
-use crate::store::{free, Slots, WorldKind, WorldRow, Worlds, WorldsWrite, SCHEDULES_SLOT, SLOTS};
+use crate::store::{free, Slots, WorldKind, WorldRow, Worlds, WorldsWrite, SLOTS};
 
 /// New plans of a world are of so many of its slots, the lowest ones. So nearly all slots have no plan
 /// under way, and one that joins can be given some at once; and when a world goes, its plans are spread.
@@ -34,8 +34,7 @@ pub(super) fn join(worlds: &Worlds, mut row: WorldRow, dead: &[u64], live: &Slot
         let share = SLOTS / (1 + left.iter().filter(runs).count());
         for other in left.iter().filter(runs) {
             let homes = homes(&other.slots);
-            let is_idle =
-                |slot: &usize| !live.has(*slot) && !homes.contains(slot) && *slot != SCHEDULES_SLOT;
+            let is_idle = |slot: &usize| !live.has(*slot) && !homes.contains(slot);
             let mut other = other.clone();
             let spare = other.slots.len().saturating_sub(share);
             let wanted = share.saturating_sub(row.slots.len()).min(spare);
@@ -106,9 +105,7 @@ pub(super) fn even(
     let may_go = |slot: usize| {
         let owner = worlds.owner(slot);
         let is_free = worlds.find(owner).is_none();
-        // The schedules stay where they are unless their owner goes.
-        let may_move = slot != SCHEDULES_SLOT || !live.contains(&owner);
-        is_free || (own.contains(&owner) && !busy.has(slot) && may_move)
+        is_free || (own.contains(&owner) && !busy.has(slot))
     };
     let moves = balance(&plans, &live, SLOTS).into_iter();
     let moves = moves.map(|step| (slots[step.slot], step.to)).filter(|(slot, _)| may_go(*slot));
@@ -199,7 +196,6 @@ mod tests {
             worlds.swap(&write);
         }
         assert_eq!(sizes(&worlds), [512, 512]);
-        assert_eq!(worlds.owner(SCHEDULES_SLOT), 1);
         // A world that has left without an heir is followed by the first that sees it.
         worlds.swap(&WorldsWrite { from: worlds.version, put: vec![], gone: vec![1] });
         while let Some(write) = even(&worlds, &second, &busy, &[]) {

@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use turnwheel_engine::store::{
-    slot_of, Append, Batch, Change, Filter, Hold, Mail, PlanRow, Removal, RowWrite, ScheduleWrite,
-    Slots, StoreWriter, Swap, Verdict, WorldKind, WorldRow, WorldsWrite, NO_EPOCH,
+    slot_of, slot_of_schedule, Append, Batch, Change, Filter, Hold, Mail, PlanRow, Removal,
+    RowWrite, ScheduleWrite, Slots, StoreWriter, Swap, Verdict, WorldKind, WorldRow, WorldsWrite,
+    NO_EPOCH,
 };
-use turnwheel_engine::{StoreError, Time};
+use turnwheel_engine::Time;
 
 use super::place::*;
 
@@ -183,9 +184,18 @@ pub(crate) fn the_table_of_worlds_is_changed_from_the_version_that_was_read(plac
         [ScheduleWrite { name: "daily".to_owned(), from, data: Some(vec![1]), epoch }]
     };
     assert_eq!(first.write_schedules(&schedule(0, 1)).expect("it is written"), [Swap::Done]);
-    all_to(&mut *second, 1, 2, 1);
-    let refused = first.write_schedules(&schedule(1, 1)).expect_err("another world serves them");
-    assert!(matches!(refused, StoreError::Fenced { epoch: 1, newest: 2 }), "{refused:?}");
+    let slot = slot_of_schedule("daily");
+    let other = (0..).map(|number| format!("other {number}"));
+    let other = other.into_iter().find(|name| slot_of_schedule(name) != slot).expect("some");
+    let (mut left, mut given) = (Slots::all(), Slots::default());
+    left.remove(slot);
+    given.add(slot);
+    assert_eq!(deal(&mut *second, 1, &[(1, left), (2, given)]), Swap::Done);
+    // One of the former owner is refused, and another one of the same commit is written.
+    let own = ScheduleWrite { name: other, from: 0, data: Some(vec![2]), epoch: 1 };
+    let both = [schedule(1, 1).to_vec(), vec![own]].concat();
+    let swaps = first.write_schedules(&both).expect("one is written");
+    assert_eq!(swaps, [Swap::Moved { epoch: 2 }, Swap::Done]);
     assert_eq!(second.write_schedules(&schedule(1, 2)).expect("it is written"), [Swap::Done]);
 }
 

@@ -6,6 +6,7 @@ mod children;
 mod drains;
 mod keys;
 mod requests;
+mod schedules;
 
 use std::collections::BTreeMap;
 use std::future::{Future, IntoFuture};
@@ -18,7 +19,7 @@ use std::time::Duration;
 use turnwheel_engine::store::{Filter, SLOTS};
 use turnwheel_engine::{
     BuildError, ConnectError, MemoryStore, Next, PlanError, PlanHandle, PlanId, PlanResult,
-    PlanState, Schedule, SharedStore, Store, StoreError, TriggerError, World,
+    PlanState, SharedStore, Store, StoreError, TriggerError, World,
 };
 use turnwheel_runtime::sim::Sim;
 use turnwheel_sqlite::SqliteStore;
@@ -90,8 +91,14 @@ impl Cluster {
     }
 
     fn start(&mut self) {
+        self.start_at(Duration::ZERO);
+    }
+
+    /// Starts a node whose clock has gone on for so long.
+    fn start_at(&mut self, time: Duration) {
         self.made += 1;
         let (sim, deaf, script) = (Sim::new(self.made), Arc::default(), Script::default());
+        sim.advance(time);
         waits(&script);
         let fault = FaultStore::new(self.base.of_node(&deaf));
         let journal = sim.group("journal");
@@ -469,28 +476,6 @@ fn requests_reach_another_node_by_the_store() {
     // The node that is asked runs nothing itself.
     assert_eq!(cluster.nodes[1].script.said(), [""; 0]);
     assert_eq!(cluster.net.carried(), [""; 0]);
-}
-
-#[test]
-fn schedules_are_served_at_any_node_and_launch_each_time_once() {
-    let mut cluster = Cluster::new(8, 2, false);
-    let tick = Schedule::every("tick", Duration::from_secs(5)).action::<Piece>(&"w".to_owned());
-    let mut put = cluster.nodes[1].world.schedules().put(tick.expect("it is complete"));
-    cluster.run(Duration::from_secs(21));
-    let mut cx = Context::from_waker(Waker::noop());
-    let put = Pin::new(&mut put).poll(&mut cx);
-    assert!(matches!(&put, Poll::Ready(Ok(Ok(view))) if view.name == "tick"), "{put:?}");
-    let before = cluster.rows().len();
-    assert!((3..6).contains(&before), "the first node launches: {before}");
-    cluster.kill(0);
-    cluster.run(Duration::from_secs(30));
-    let mut listed = cluster.nodes[0].world.schedules().list("", 9);
-    cluster.run(TICK);
-    let listed = Pin::new(&mut listed).poll(&mut cx);
-    let Poll::Ready(Ok(Ok(views))) = listed else { panic!("{listed:?}") };
-    let launched = usize::try_from(views[0].counts.launched).expect("few");
-    assert_eq!(cluster.rows().len(), launched, "a plan for each");
-    assert!(launched >= before + 4, "the second node goes on: {launched}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod copies;
 mod copying;
 mod jobs;
 mod journeys;
+mod migrations;
 mod nodes;
 mod pooler;
 mod refusals;

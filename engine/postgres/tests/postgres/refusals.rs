@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use turnwheel_engine::{Store, StoreError, Time};
+use turnwheel_engine::{Store, StoreError};
 use turnwheel_postgres::Format;
 
 use crate::server::{name, sql, start, store_of, url};
@@ -158,54 +158,18 @@ fn tables_of_a_newer_release_and_of_others_are_refused() {
     let url = url();
     let schema = url.rsplit('=').next().expect("it is the last setting").to_owned();
     let store = store_of(&url);
-    assert_eq!(store.format().expect("it answers"), Format { found: 0, known: 2 });
+    assert_eq!(store.format().expect("it answers"), Format { found: 0, known: 3 });
     says(&store.reader().err().expect("no tables").to_string(), &["no tables of Turnwheel"]);
-    assert_eq!(store.migrate().expect("it is made"), Format { found: 0, known: 2 });
-    assert_eq!(store.format().expect("it answers"), Format { found: 2, known: 2 });
-    assert_eq!(store.migrate().expect("it is there"), Format { found: 2, known: 2 });
+    assert_eq!(store.migrate().expect("it is made"), Format { found: 0, known: 3 });
+    assert_eq!(store.format().expect("it answers"), Format { found: 3, known: 3 });
+    assert_eq!(store.migrate().expect("it is there"), Format { found: 3, known: 3 });
     sql(&url, &format!("UPDATE {schema}.meta SET value = 99 WHERE name = 'version'"));
     let newer = store.writer().err().expect("it is newer");
-    let expected = matches!(newer, StoreError::TooNew { found: 99, known: 2, .. });
+    let expected = matches!(newer, StoreError::TooNew { found: 99, known: 3, .. });
     assert!(expected, "{newer:?}");
     assert!(matches!(store.reader(), Err(StoreError::TooNew { .. })));
     sql(&url, &format!("DELETE FROM {schema}.meta WHERE name = 'version'"));
     says(&refusal(&url), &["another program", "schema=NAME"]);
-}
-
-#[test]
-fn ended_plans_are_counted_when_tables_of_format_1_become_those_of_today() {
-    let url = url();
-    let schema = url.rsplit('=').next().expect("it is the last setting").to_owned();
-    let runs = Runs::default();
-    let world = world(store_of(&url), &runs);
-    check(&world.trigger::<Chain>(0).wait().unwrap().finished().wait().expect("it ends"), 0);
-    world.shutdown().expect("it ends");
-    let store = store_of(&url);
-    let counted = || {
-        let mut reader = store.reader().expect("a reader");
-        let tallies = reader.tallies(Time(0)).expect("it counts");
-        let total: u64 = tallies.iter().map(|tally| tally.plans).sum();
-        (total, tallies.iter().map(|tally| tally.took.is_some()).collect::<Vec<_>>())
-    };
-    let before = counted();
-    assert_eq!(before, (1, vec![true]), "the writer has counted it");
-    // As it was before there were numbers of ended plans.
-    sql(
-        &url,
-        &format!(
-            "DROP TABLE {schema}.tallies;
-            DROP FUNCTION {schema}.kept_2(), {schema}.took_2(bigint, bigint),
-                {schema}.tally_2(text, text, integer);
-            UPDATE {schema}.meta SET value = 1 WHERE name = 'version'"
-        ),
-    );
-    says(&store.reader().err().expect("it is older").to_string(), &["format 1", "store migrate"]);
-    assert_eq!(store.migrate().expect("it is brought up"), Format { found: 1, known: 2 });
-    assert_eq!(counted(), before);
-    let world = self::world(store_of(&url), &runs);
-    check(&world.trigger::<Chain>(0).wait().unwrap().finished().wait().expect("it ends"), 0);
-    world.shutdown().expect("it ends");
-    assert_eq!(counted().0, 2);
 }
 
 #[test]

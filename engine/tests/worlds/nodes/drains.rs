@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use turnwheel_engine::store::SCHEDULES_SLOT;
+use turnwheel_engine::store::slot_of_schedule;
 use turnwheel_engine::{PlanResult, PlanState, Schedule};
 
 use super::keys::wait;
@@ -53,13 +53,15 @@ fn a_node_that_is_drained_gives_its_slots_away_and_serves_requests_still() {
 fn schedules_move_with_a_node_that_is_drained() {
     let mut cluster = Cluster::new(8, 2, false);
     let tick = Schedule::every("tick", Duration::from_secs(2)).action::<Piece>(&"a".to_owned());
-    let put = cluster.nodes[0].world.schedules().put(tick.expect("it is complete"));
+    let (tick, slot) = (tick.expect("it is complete"), slot_of_schedule("tick"));
+    let put = cluster.nodes[1].world.schedules().put(tick);
     wait(&mut cluster, put).expect("it is answered").expect("it is put");
     cluster.run(Duration::from_secs(5));
     let before = cluster.rows().len();
-    assert_eq!(cluster.base.worlds().owner(SCHEDULES_SLOT), cluster.nodes[0].world.id());
-    drain(&mut cluster, 0, 1);
-    assert_eq!(cluster.base.worlds().owner(SCHEDULES_SLOT), cluster.nodes[1].world.id());
+    let owner = cluster.base.worlds().owner(slot);
+    let at = cluster.nodes.iter().position(|node| node.world.id() == owner).expect("a node");
+    drain(&mut cluster, at, 1 - at);
+    assert_eq!(cluster.base.worlds().owner(slot), cluster.nodes[1 - at].world.id());
     cluster.run(Duration::from_secs(10));
     let launched = cluster.rows().len() - before;
     assert!((4..=7).contains(&launched), "each time once: {launched}");
