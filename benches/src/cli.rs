@@ -380,6 +380,9 @@ pub(crate) struct JobsArgs {
     /// Where the files are made [default: the folder of temporary files]
     #[arg(long, value_name = "PATH")]
     pub(crate) folder: Option<PathBuf>,
+    /// The store of steady, burst and history: sqlite, or postgres, which is started here
+    #[arg(long, value_name = "STORE", default_value = "sqlite")]
+    pub(crate) store: String,
     /// Jobs of steady, burst and stored [default: 4,000, 20,000, 1,000,000]
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<usize>,

@@ -15,8 +15,9 @@ use turnwheel_jobs::{
 use turnwheel_runtime::completion::block_on;
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::Group;
-use turnwheel_sqlite::SqliteStore;
+use turnwheel_sqlite::{SqliteStore, SqliteSync};
 
+use crate::engine::Place;
 use crate::error::BenchError;
 use crate::report::{figure, Row};
 
@@ -46,6 +47,8 @@ const PUTS: usize = 1_000;
 pub(crate) struct Options {
     pub(crate) cases: Vec<String>,
     pub(crate) folder: Option<PathBuf>,
+    /// Where the jobs of all cases but `stored` and `week` are.
+    pub(crate) place: Place,
     /// Jobs of the case; its own number if nothing is said.
     pub(crate) jobs: Option<usize>,
     pub(crate) seconds: u64,
@@ -54,6 +57,12 @@ pub(crate) struct Options {
     pub(crate) days: u64,
     /// Runs that are under way at once.
     pub(crate) runs: u32,
+}
+
+impl Options {
+    fn in_files(&self) -> Self {
+        Self { place: Place::Files(SqliteSync::Full), ..self.clone() }
+    }
 }
 
 /// One figure.
@@ -129,7 +138,7 @@ impl Server {
     fn over(file: &Path, options: &Options) -> Result<Self, BenchError> {
         let nothing = Nothing::default();
         let executors = Executors::new().with("nothing", nothing.clone()).runs_max(options.runs);
-        let store = SqliteStore::new(file);
+        let store = options.place.store(file)?;
         let world = World::builder().jobs(&executors).build(store).map_err(failed)?;
         let group = Group::builder("jobs").workers(1).build().map_err(failed)?;
         let opened = block_on(Jobs::open(&world, &group, JobsOptions::new(&executors)));
@@ -282,6 +291,7 @@ fn burst(options: &Options, file: &Path) -> Result<Figures, BenchError> {
 /// Many jobs that fire seldom: put here, and read by a process of its own.
 fn stored(options: &Options, file: &Path) -> Result<Figures, BenchError> {
     let jobs = options.jobs.unwrap_or(STORED);
+    let options = &options.in_files();
     let server = Server::over(file, options)?;
     let put = Instant::now();
     server.put_all((0..jobs).map(|n| job(format!("job-{n}"), "@yearly")))?;
@@ -324,7 +334,7 @@ fn reopened(options: &Options) -> Result<Figures, BenchError> {
     let file = options.folder.as_ref().map(|folder| folder.join("jobs.db"));
     let file = file.ok_or_else(|| failed("the case needs --folder"))?;
     let begin = Instant::now();
-    let server = Server::over(&file, options)?;
+    let server = Server::over(&file, &options.in_files())?;
     let start = begin.elapsed().as_secs_f64();
     let (memory, peak) = (memory_mib("VmRSS"), memory_mib("VmHWM"));
     let idle = cpu_of(LOOK);
@@ -361,6 +371,9 @@ fn cpu_of(time: Duration) -> f64 {
     (cpu() - spent) / begin.elapsed().as_secs_f64() * 100.0
 }
 
+/// Launches whose runs have not begun, while a history is filled.
+const WAITING_MAX: u64 = 1_024;
+
 /// Launches by hand that are under way at once.
 const UNDER_WAY: u64 = 16;
 
@@ -381,6 +394,18 @@ fn launches(server: &Server, name: &str, count: u64) -> Result<f64, BenchError> 
     Ok((cpu() - spent) * 1e3 / count as f64)
 }
 
+/// Launches of one job, without a look at what they cost; as many jobs at once as there are.
+fn fill(server: &Server, name: &str, count: u64, begun: &AtomicU64) -> Result<(), BenchError> {
+    for _ in 0..count {
+        let number = begun.fetch_add(1, Ordering::Relaxed);
+        while server.nothing.calls() as u64 + WAITING_MAX < number {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        server.jobs.run(name, "bench", true).wait().map_err(failed)?.map_err(failed)?;
+    }
+    Ok(())
+}
+
 /// A launch when the history is empty, and when it is long.
 fn history(options: &Options, file: &Path) -> Result<Figures, BenchError> {
     const PROBE: u64 = 1_000;
@@ -397,9 +422,13 @@ fn history(options: &Options, file: &Path) -> Result<Figures, BenchError> {
     server.put_all(busy.iter().map(|(name, _)| keep(name)).chain([keep("probe")]))?;
     launches(&server, "probe", 200)?;
     let empty = launches(&server, "probe", PROBE)?;
-    for (name, count) in &busy {
-        launches(&server, name, *count)?;
-    }
+    let begun = AtomicU64::new(server.nothing.calls() as u64);
+    std::thread::scope(|scope| {
+        let fill = |(name, count): &(String, u64)| fill(&server, name, *count, &begun);
+        let all: Vec<_> = busy.iter().map(|it| scope.spawn(move || fill(it))).collect();
+        let mut ended = all.into_iter().map(|one| one.join().expect("it does not panic"));
+        ended.try_for_each(|end| end)
+    })?;
     let first = busy.first().map_or("probe", |(name, _)| name.as_str());
     let full = launches(&server, first, PROBE)?;
     let other = launches(&server, "probe", PROBE)?;

@@ -141,6 +141,7 @@ fn run(verb: Verb) -> Result<(), BenchError> {
             let options = jobs::Options {
                 cases: args.case,
                 folder: args.folder,
+                place: engine::Place::of(&args.store, engine::sync("full")?)?,
                 jobs: args.jobs,
                 seconds: args.seconds,
                 history: args.history,

@@ -1,5 +1,8 @@
 //! Verbs from another machine: a server is named, and there is no store.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+
 use serde_json::{json, Value};
 
 use crate::serve_common::Place;
@@ -167,4 +170,56 @@ fn schedules_are_kept_from_another_machine() {
     run(&["schedule", "remove", "hourly"]);
     server.get("/api/v1/schedules/hourly").is_problem(404, "schedule-unknown");
     server.stopped();
+}
+
+/// The parts of an answer to `/orders`, one after the other, by a server that has looked at many plans
+/// and found none of the node among the first.
+#[test]
+fn orders_go_on_behind_a_part_without_plans_of_the_node() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it has one");
+    let plan = "01a21d60-6d22-7e27-a610-aca5e1dbfc01";
+    let parts = [
+        json!({"plans": [], "next": "first"}),
+        json!({"plans": [], "next": "second"}),
+        json!({"plans": [{"plan": plan, "label": "test/say", "outcome": "done"}], "next": null}),
+    ];
+    let server = std::thread::spawn(move || {
+        let mut asked = Vec::new();
+        for part in parts {
+            let (mut stream, _) = listener.accept().expect("it asks");
+            asked.push(body_of(&mut stream));
+            let text = part.to_string();
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close";
+            let answer = format!("{head}\r\nContent-Length: {}\r\n\r\n{text}", text.len());
+            stream.write_all(answer.as_bytes()).expect("it listens");
+        }
+        asked
+    });
+    let laptop = Laptop(Place::new());
+    let server_url = format!("http://{address}");
+    let order = ["cancel", "--node", "one", "--yes", "--server", &server_url];
+    let said = laptop.ok(&order);
+    assert!(said.contains("test/say"), "{said}");
+    let asked = server.join().expect("it was asked for each part");
+    let after: Vec<&Value> = asked.iter().map(|body| &body["after"]).collect();
+    assert_eq!(after, [&Value::Null, &json!("first"), &json!("second")]);
+    assert!(asked.iter().all(|body| body["filter"]["node"] == "one"), "{asked:?}");
+}
+
+/// The body of a request.
+fn body_of(stream: &mut TcpStream) -> Value {
+    let mut lines = BufReader::new(stream);
+    let (mut line, mut length) = (String::new(), 0);
+    while lines.read_line(&mut line).expect("it is read") > 2 {
+        if let Some((name, value)) = line.split_once(':') {
+            if name.eq_ignore_ascii_case("content-length") {
+                length = value.trim().parse().expect("a number");
+            }
+        }
+        line.clear();
+    }
+    let mut body = vec![0; length];
+    lines.read_exact(&mut body).expect("it is whole");
+    serde_json::from_slice(&body).expect("it is JSON")
 }
