@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `options` | the limits, with their defaults |
 //! | `http` | one request with its redirections; `target` where they lead, `network` which addresses are open, `digest` authentication |
+//! | `grpc` | calls of gRPC: descriptors, the connection, statuses |
 //! | `container` | containers, by the command line of an engine |
 //! | `command`, `process` | commands, each in a group that is ended together; `guard` ends it after this process |
 //! | `talk` | programs that are told lines and say lines |
@@ -26,6 +27,8 @@ mod container;
 mod digest;
 mod file;
 mod flow_names;
+#[cfg(feature = "grpc")]
+mod grpc;
 #[cfg(unix)]
 mod guard;
 mod http;
@@ -60,6 +63,8 @@ use turnwheel_flow::{
     Container, HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, Process, ProcessResult,
     ScriptLanguage,
 };
+#[cfg(feature = "grpc")]
+use turnwheel_flow::{GrpcRequest, GrpcResponse};
 
 pub use job::{Mail, MailTls};
 pub use journey::FLOW_CHANNEL;
@@ -184,6 +189,23 @@ impl Io for HostIo {
         call: &IoCall<'_>,
     ) -> Result<HttpResponse, IoError> {
         self.client().send(request, Some(is_enough), call)
+    }
+
+    #[cfg(feature = "grpc")]
+    fn grpc(&self, request: &GrpcRequest, call: &IoCall<'_>) -> Result<GrpcResponse, IoError> {
+        grpc::call(&self.inner.options, request, None, call)
+    }
+
+    #[cfg(feature = "grpc")]
+    fn grpc_problem(&self) -> Option<String> {
+        None
+    }
+
+    #[cfg(not(feature = "grpc"))]
+    fn grpc_problem(&self) -> Option<String> {
+        let message =
+            "gRPC cannot be called here: this program was built without the feature «grpc»";
+        Some(message.to_owned())
     }
 
     fn process(&self, process: &Process, call: &IoCall<'_>) -> Result<ProcessResult, IoError> {

@@ -1,6 +1,10 @@
 //! What flows do outside.
 
 mod container;
+#[cfg(feature = "grpc")]
+mod grpc;
+#[cfg(feature = "grpc")]
+mod grpc_server;
 mod http;
 mod process;
 mod talk;

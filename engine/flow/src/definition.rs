@@ -58,6 +58,7 @@ pub(crate) enum Needed {
     Script(ScriptLanguage),
     Container,
     Shell,
+    Grpc,
 }
 
 impl fmt::Debug for Flow {
@@ -133,6 +134,7 @@ impl Flow {
                 Needed::Script(language) => io.script_problem(language),
                 Needed::Container => io.container_problem(),
                 Needed::Shell => io.command_problem(),
+                Needed::Grpc => io.grpc_problem(),
             };
             Some(Problem { message: problem?, ..need.place.clone() })
         });

@@ -8,11 +8,12 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::io::{
-    Container, HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, Process, ProcessResult,
-    Reply, ScriptLanguage,
+    Container, GrpcRequest, GrpcResponse, HttpRequest, HttpResponse, Io, IoCall, IoError,
+    IoErrorKind, Process, ProcessResult, Reply, ScriptLanguage,
 };
 
 type OnHttp = dyn Fn(&HttpRequest) -> Result<HttpResponse, IoError> + Send + Sync;
+type OnGrpc = dyn Fn(&GrpcRequest) -> Result<GrpcResponse, IoError> + Send + Sync;
 type OnContainer = dyn Fn(&Container) -> Result<ProcessResult, IoError> + Send + Sync;
 type OnTalk = dyn Fn(&Process, &str) -> Vec<String> + Send + Sync;
 type OnProcess = dyn Fn(&Process) -> Result<ProcessResult, IoError> + Send + Sync;
@@ -33,6 +34,7 @@ type OnProcess = dyn Fn(&Process) -> Result<ProcessResult, IoError> + Send + Syn
 #[derive(Clone, Default)]
 pub struct FakeIo {
     http: Option<Arc<OnHttp>>,
+    grpc: Option<Arc<OnGrpc>>,
     process: Option<Arc<OnProcess>>,
     container: Option<Arc<OnContainer>>,
     talk: Option<Arc<OnTalk>>,
@@ -44,11 +46,13 @@ pub struct FakeIo {
 }
 
 /// A recorded call of a [`FakeIo`], with its key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Asked {
     /// A request.
     Http(HttpRequest, String),
+    /// A call of gRPC.
+    Grpc(GrpcRequest, String),
     /// A process.
     Process(Process, String),
     /// A container.
@@ -74,6 +78,16 @@ impl FakeIo {
         answer: impl Fn(&HttpRequest) -> Result<HttpResponse, IoError> + Send + Sync + 'static,
     ) -> Self {
         self.http = Some(Arc::new(answer));
+        self
+    }
+
+    /// Sets the answers to calls of gRPC; without it there is no gRPC.
+    #[must_use]
+    pub fn on_grpc(
+        mut self,
+        answer: impl Fn(&GrpcRequest) -> Result<GrpcResponse, IoError> + Send + Sync + 'static,
+    ) -> Self {
+        self.grpc = Some(Arc::new(answer));
         self
     }
 
@@ -173,6 +187,16 @@ impl Io for FakeIo {
     fn http(&self, request: &HttpRequest, call: &IoCall<'_>) -> Result<HttpResponse, IoError> {
         self.asked.lock().push(Asked::Http(request.clone(), call.key.to_owned()));
         self.http.as_ref().map_or_else(|| Err(nobody(&request.uri)), |answer| answer(request))
+    }
+
+    fn grpc(&self, request: &GrpcRequest, call: &IoCall<'_>) -> Result<GrpcResponse, IoError> {
+        self.asked.lock().push(Asked::Grpc(request.clone(), call.key.to_owned()));
+        self.grpc.as_ref().map_or_else(|| Err(nobody(&request.shown())), |answer| answer(request))
+    }
+
+    fn grpc_problem(&self) -> Option<String> {
+        let is_there = self.grpc.is_some();
+        (!is_there).then(|| "gRPC cannot be called here: this test has none".to_owned())
     }
 
     fn process(&self, process: &Process, call: &IoCall<'_>) -> Result<ProcessResult, IoError> {

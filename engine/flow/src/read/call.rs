@@ -27,7 +27,8 @@ impl Reader<'_> {
             "worker" if !self.functions.contains_key("worker") => self.worker(node, with),
             "mcp" => self.mcp(node, with),
             "asyncapi" => self.asyncapi(node, with),
-            "grpc" | "a2a" => {
+            "grpc" => self.grpc(node, with),
+            "a2a" => {
                 let what = format!("call: {name}");
                 self.unsupported(
                     node,

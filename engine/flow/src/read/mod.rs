@@ -17,6 +17,7 @@ mod cycles;
 mod document;
 mod external;
 mod fields;
+mod grpc;
 mod listen;
 mod mcp;
 mod process;

@@ -7,7 +7,7 @@ use turnwheel_engine::action::{Action, StepContext};
 
 use super::env::{Around, Env};
 use super::state::{Outcome, TaskInput, TaskOutput};
-use super::{asyncapi, container, http, mcp, openapi, process};
+use super::{asyncapi, container, grpc, http, mcp, openapi, process};
 use crate::bench::Bench;
 use crate::fault::Fault;
 use crate::io::{Io, IoCall, IoError, IoErrorKind};
@@ -83,6 +83,7 @@ impl Effect<'_, '_> {
             Kind::Http(it) => http::call(self, it)?,
             Kind::OpenApi(it) => openapi::call(self, it)?,
             Kind::AsyncApi(it) => asyncapi::call(self, it)?,
+            Kind::Grpc(it) => grpc::call(self, it)?,
             Kind::Process(it) => process::run(self, it)?,
             Kind::Container(it) => container::run(self, &task.name, it)?,
             Kind::Mcp(it) => mcp::call(self, it)?,
@@ -174,6 +175,7 @@ pub(super) fn fault_of(error: IoError) -> Fault {
         IoErrorKind::NotFound => Fault::communication(404, error),
         IoErrorKind::Forbidden => Fault::authorization(error),
         IoErrorKind::Unsupported => Fault::configuration(error),
+        IoErrorKind::Invalid => Fault::validation(error),
         IoErrorKind::TooLarge => Fault::runtime(error),
         IoErrorKind::Communication => Fault::communication(500, error),
     }

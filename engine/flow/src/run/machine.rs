@@ -280,6 +280,7 @@ impl Machine<'_> {
             | Kind::AsyncApi(_)
             | Kind::Process(_)
             | Kind::Container(_)
+            | Kind::Grpc(_)
             | Kind::Mcp(_) => Err(Fault::runtime("an effect is run by another action")),
         }
     }

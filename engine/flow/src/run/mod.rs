@@ -21,6 +21,7 @@ mod effect;
 mod env;
 mod extend;
 mod fork;
+mod grpc;
 mod http;
 mod listen;
 mod live;

@@ -8,7 +8,7 @@ use super::uri;
 use crate::expr::{as_text, Template};
 use crate::fault::Fault;
 use crate::io::{HttpRequest, Process, ProcessResult, Program};
-use crate::model::{Code, Command, CommandProgram, Endpoint, Returns};
+use crate::model::{Authentication, Code, Command, CommandProgram, Endpoint, Returns};
 
 pub(super) fn run(effect: &mut Effect<'_, '_>, it: &Command) -> Result<Value, Fault> {
     let program = match &it.program {
@@ -112,16 +112,25 @@ pub(super) fn output(
 /// The text of a resource.
 pub(super) fn source(effect: &mut Effect<'_, '_>, endpoint: &Endpoint) -> Result<String, Fault> {
     let uri = uri::of(effect, endpoint)?;
+    source_at(effect, &uri, endpoint.authentication.as_ref())
+}
+
+/// The text of a resource at an address.
+pub(super) fn source_at(
+    effect: &mut Effect<'_, '_>,
+    uri: &str,
+    authentication: Option<&Authentication>,
+) -> Result<String, Fault> {
     let bytes = if uri.starts_with("http://") || uri.starts_with("https://") {
         let mut request = HttpRequest {
             method: "GET".to_owned(),
-            uri: uri.clone(),
+            uri: uri.to_owned(),
             headers: Vec::new(),
             body: None,
             follows_redirects: true,
             digest: None,
         };
-        if let Some(policy) = &endpoint.authentication {
+        if let Some(policy) = authentication {
             super::auth::authenticate(effect, policy, &mut request)?;
         }
         let response = effect.io.http(&request, &effect.call).map_err(fault_of)?;
@@ -131,7 +140,7 @@ pub(super) fn source(effect: &mut Effect<'_, '_>, endpoint: &Endpoint) -> Result
         }
         response.body
     } else {
-        effect.io.resource(&uri, &effect.call).map_err(fault_of)?
+        effect.io.resource(uri, &effect.call).map_err(fault_of)?
     };
     String::from_utf8(bytes).map_err(|_| Fault::communication(500, format!("{uri} is no text")))
 }

@@ -11,6 +11,7 @@ mod ends;
 mod events;
 mod expressions;
 mod flow_common;
+mod grpc;
 mod hundred;
 mod life;
 mod listeners;

@@ -122,7 +122,6 @@ fn what_would_go_wrong_silently_is_a_problem() {
 fn what_is_not_supported_is_refused_by_its_name() {
     let one = "do: [ { a: { set: { x: 1 } } } ]";
     let refused = [
-        ("do: [ { a: { call: grpc, with: {} } } ]".to_owned(), "call: grpc is not supported"),
         ("do: [ { a: { call: asyncapi, with: { document: { endpoint: 'http://a/b' }, operation: o, subscription: { consume: { amount: 1 } } } } } ]".to_owned(), "call: asyncapi with a subscription is not supported"),
         ("do: [ { a: { call: asyncapi, with: { document: { endpoint: 'http://a/b' }, operation: o, protocol: kafka, message: {} } } } ]".to_owned(), "call: asyncapi with the protocol kafka is not supported"),
         ("do: [ { a: { call: asyncapi, with: { document: { endpoint: 'http://a/b' }, operation: o, protocol: http } } } ]".to_owned(), "must have a «message» to publish"),

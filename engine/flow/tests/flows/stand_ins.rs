@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use serde_json::{json, Value};
-use turnwheel_flow::{FakeIo, HttpRequest, HttpResponse, ProcessResult, Program};
+use turnwheel_flow::{FakeIo, GrpcResponse, HttpRequest, HttpResponse, ProcessResult, Program};
 
 /// A description of the pet store, as far as the flows of the specification use it.
 fn petstore() -> Value {
@@ -130,6 +130,12 @@ pub(crate) fn services() -> FakeIo {
             let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
             let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
             Ok(HttpResponse { status, headers, body })
+        })
+        .resource("file://app/greet.proto", "syntax = \"proto3\";")
+        .on_grpc(|request| {
+            let name = &request.arguments["name"];
+            let output = json!({ "message": format!("{} {name}", request.shown()) });
+            Ok(GrpcResponse { output, ..GrpcResponse::default() })
         })
         .on_process(move |it| shows(format!("{:?} {:?}", it.stdin, it.arguments)))
         .on_talk(|process, line| {

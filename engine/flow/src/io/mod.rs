@@ -4,6 +4,8 @@
 //! provides an [`Io`]; tests use a [`FakeIo`]. An implementation needs no clock: [`IoCall`] asks a
 //! call to end early.
 
+mod grpc;
+
 use std::fmt;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -11,6 +13,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::limits::{NAMESPACE_REQUESTS_MAX, NAMESPACE_TASKS_MAX, REQUESTS_MAX};
+
+pub use self::grpc::{GrpcRequest, GrpcResponse, ProtoFile};
 
 /// The outside effects of flows. Calls may block: they come from the blocking pool.
 ///
@@ -38,6 +42,23 @@ pub trait Io: Send + Sync + fmt::Debug + 'static {
     ) -> Result<HttpResponse, IoError> {
         let _unused = is_enough;
         self.http(request, call)
+    }
+
+    /// Calls a gRPC method. A status that means failure is no error here. The default implementation
+    /// has no gRPC.
+    ///
+    /// # Errors
+    ///
+    /// As [`Io::http`]; also a method that is not described, and arguments that do not fit its message
+    /// (`Invalid`), in which case nothing was sent to the service.
+    fn grpc(&self, request: &GrpcRequest, call: &IoCall<'_>) -> Result<GrpcResponse, IoError> {
+        let _unused = (request, call);
+        Err(IoError::new(IoErrorKind::Unsupported, NO_GRPC))
+    }
+
+    /// Why gRPC cannot be called here; nothing if it can.
+    fn grpc_problem(&self) -> Option<String> {
+        Some(NO_GRPC.to_owned())
     }
 
     /// Runs a process and waits for its end. An exit code that means failure is no error here.
@@ -175,6 +196,9 @@ pub trait Io: Send + Sync + fmt::Debug + 'static {
     /// The place of the secrets cannot be read.
     fn secret(&self, name: &str) -> Result<Option<Value>, IoError>;
 }
+
+/// Error of an [`Io`] without gRPC.
+const NO_GRPC: &str = "gRPC cannot be called here: it is not built in";
 
 /// Error of an [`Io`] without containers.
 const NO_CONTAINERS: &str = "containers cannot be run here: there is no container engine";
@@ -461,6 +485,8 @@ pub enum IoErrorKind {
     NotFound,
     /// Not allowed here.
     Forbidden,
+    /// Data that do not have the shape which the service describes.
+    Invalid,
     /// This host cannot do it at all.
     Unsupported,
 }

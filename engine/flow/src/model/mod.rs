@@ -1,5 +1,7 @@
 //! A definition as it is run.
 
+mod calls;
+
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -7,6 +9,11 @@ use serde_json::{Map, Value};
 use crate::expr::Template;
 use crate::io::{PullPolicy, ScriptLanguage};
 use crate::schema::Schema;
+
+pub(crate) use self::calls::{
+    AsyncApi, Authentication, Endpoint, Grpc, Http, HttpOutput, Mcp, McpTransport, OpenApi,
+    Properties, Scheme, WorkerCall,
+};
 
 /// A task of a definition: its place in [`Definition::tasks`](crate::Definition).
 pub(crate) type TaskId = usize;
@@ -49,6 +56,7 @@ pub(crate) enum Kind {
     Http(Box<Http>),
     OpenApi(Box<OpenApi>),
     AsyncApi(Box<AsyncApi>),
+    Grpc(Box<Grpc>),
     Function { task: TaskId, with: Option<Template> },
     Process(Box<Command>),
     Container(Box<ContainerRun>),
@@ -70,7 +78,9 @@ impl Kind {
     /// Effect outside of the engine, if there is one.
     pub(crate) fn effect(&self) -> Option<Effect> {
         match self {
-            Self::Http(_) | Self::OpenApi(_) | Self::AsyncApi(_) => Some(Effect::Request),
+            Self::Http(_) | Self::OpenApi(_) | Self::AsyncApi(_) | Self::Grpc(_) => {
+                Some(Effect::Request)
+            }
             Self::Process(_) | Self::Container(_) => Some(Effect::Command),
             Self::Mcp(it) => Some(match it.transport {
                 McpTransport::Http { .. } => Effect::Request,
@@ -101,6 +111,7 @@ impl Kind {
             Self::Http(_)
             | Self::OpenApi(_)
             | Self::AsyncApi(_)
+            | Self::Grpc(_)
             | Self::Function { .. }
             | Self::Worker(_)
             | Self::Mcp(_) => "call",
@@ -114,6 +125,10 @@ impl Kind {
             Self::Http(it) => [it.endpoint.authentication.as_ref(), None],
             Self::OpenApi(it) => [it.document.authentication.as_ref(), it.authentication.as_ref()],
             Self::AsyncApi(it) => [it.document.authentication.as_ref(), it.authentication.as_ref()],
+            Self::Grpc(it) => {
+                let proto = it.proto.as_ref().and_then(|it| it.authentication.as_ref());
+                [proto, it.authentication.as_ref()]
+            }
             Self::Mcp(it) => match &it.transport {
                 McpTransport::Http { endpoint, .. } => [endpoint.authentication.as_ref(), None],
                 McpTransport::Stdio { .. } => [None, None],
@@ -299,109 +314,6 @@ pub(crate) struct Correlation {
     pub(crate) name: String,
     pub(crate) from: String,
     pub(crate) expect: Option<Template>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Endpoint {
-    pub(crate) uri: Template,
-    pub(crate) authentication: Option<Authentication>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Http {
-    pub(crate) method: Template,
-    pub(crate) endpoint: Endpoint,
-    pub(crate) headers: Option<Template>,
-    pub(crate) query: Option<Template>,
-    pub(crate) body: Option<Template>,
-    pub(crate) output: HttpOutput,
-    pub(crate) redirects: bool,
-}
-
-#[derive(Debug)]
-pub(crate) struct OpenApi {
-    pub(crate) document: Endpoint,
-    pub(crate) operation: String,
-    pub(crate) parameters: Option<Template>,
-    pub(crate) authentication: Option<Authentication>,
-    pub(crate) output: HttpOutput,
-    pub(crate) redirects: bool,
-}
-
-/// A message that is published to a channel of an AsyncAPI document.
-#[derive(Debug)]
-pub(crate) struct AsyncApi {
-    pub(crate) document: Endpoint,
-    /// The name of an operation, or of a channel.
-    pub(crate) place: String,
-    pub(crate) is_channel: bool,
-    /// The name of the server; the first one that fits if there is none.
-    pub(crate) server: Option<String>,
-    pub(crate) variables: Option<Template>,
-    pub(crate) payload: Option<Template>,
-    pub(crate) headers: Option<Template>,
-    pub(crate) authentication: Option<Authentication>,
-}
-
-/// A task for external workers.
-#[derive(Debug)]
-pub(crate) struct WorkerCall {
-    pub(crate) topic: Template,
-    /// The input of the task if there is none.
-    pub(crate) input: Option<Template>,
-    pub(crate) attempts: Option<u32>,
-}
-
-/// A call of a server that speaks the Model Context Protocol.
-#[derive(Debug)]
-pub(crate) struct Mcp {
-    /// The version of the protocol that is asked for.
-    pub(crate) version: String,
-    pub(crate) method: String,
-    pub(crate) parameters: Option<Template>,
-    pub(crate) timeout: Option<Span>,
-    pub(crate) transport: McpTransport,
-    /// Name and version of the client.
-    pub(crate) client: (String, String),
-}
-
-/// The way to such a server.
-#[derive(Debug)]
-pub(crate) enum McpTransport {
-    Http { endpoint: Endpoint, headers: Option<Template> },
-    Stdio { command: Template, arguments: Option<Template>, environment: Option<Template> },
-}
-
-/// Part of an HTTP answer that is the output.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum HttpOutput {
-    #[default]
-    Content,
-    Raw,
-    Response,
-}
-
-/// Authentication of a call.
-#[derive(Clone, Debug)]
-pub(crate) struct Authentication {
-    pub(crate) scheme: Scheme,
-    pub(crate) properties: Properties,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scheme {
-    Basic,
-    Bearer,
-    Digest,
-    OAuth2,
-    Oidc,
-}
-
-/// Location of the properties of an authentication.
-#[derive(Clone, Debug)]
-pub(crate) enum Properties {
-    Written(Template),
-    Secret(String),
 }
 
 #[derive(Debug)]

@@ -1,0 +1,124 @@
+//! Calls of services, as they are run.
+
+use super::Span;
+use crate::expr::Template;
+
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    pub(crate) uri: Template,
+    pub(crate) authentication: Option<Authentication>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Http {
+    pub(crate) method: Template,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) headers: Option<Template>,
+    pub(crate) query: Option<Template>,
+    pub(crate) body: Option<Template>,
+    pub(crate) output: HttpOutput,
+    pub(crate) redirects: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct OpenApi {
+    pub(crate) document: Endpoint,
+    pub(crate) operation: String,
+    pub(crate) parameters: Option<Template>,
+    pub(crate) authentication: Option<Authentication>,
+    pub(crate) output: HttpOutput,
+    pub(crate) redirects: bool,
+}
+
+/// A message that is published to a channel of an AsyncAPI document.
+#[derive(Debug)]
+pub(crate) struct AsyncApi {
+    pub(crate) document: Endpoint,
+    /// The name of an operation, or of a channel.
+    pub(crate) place: String,
+    pub(crate) is_channel: bool,
+    /// The name of the server; the first one that fits if there is none.
+    pub(crate) server: Option<String>,
+    pub(crate) variables: Option<Template>,
+    pub(crate) payload: Option<Template>,
+    pub(crate) headers: Option<Template>,
+    pub(crate) authentication: Option<Authentication>,
+}
+
+/// A call of a gRPC method.
+#[derive(Debug)]
+pub(crate) struct Grpc {
+    /// The file that describes the service; the server is asked if there is none.
+    pub(crate) proto: Option<Endpoint>,
+    /// With its package.
+    pub(crate) service: String,
+    pub(crate) host: Template,
+    /// That of TLS if there is none.
+    pub(crate) port: Option<Template>,
+    /// Whether the connection has TLS; the port says so if this does not.
+    pub(crate) tls: Option<bool>,
+    pub(crate) authentication: Option<Authentication>,
+    pub(crate) method: String,
+    pub(crate) arguments: Option<Template>,
+}
+
+/// A task for external workers.
+#[derive(Debug)]
+pub(crate) struct WorkerCall {
+    pub(crate) topic: Template,
+    /// The input of the task if there is none.
+    pub(crate) input: Option<Template>,
+    pub(crate) attempts: Option<u32>,
+}
+
+/// A call of a server that speaks the Model Context Protocol.
+#[derive(Debug)]
+pub(crate) struct Mcp {
+    /// The version of the protocol that is asked for.
+    pub(crate) version: String,
+    pub(crate) method: String,
+    pub(crate) parameters: Option<Template>,
+    pub(crate) timeout: Option<Span>,
+    pub(crate) transport: McpTransport,
+    /// Name and version of the client.
+    pub(crate) client: (String, String),
+}
+
+/// The way to such a server.
+#[derive(Debug)]
+pub(crate) enum McpTransport {
+    Http { endpoint: Endpoint, headers: Option<Template> },
+    Stdio { command: Template, arguments: Option<Template>, environment: Option<Template> },
+}
+
+/// Part of an HTTP answer that is the output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum HttpOutput {
+    #[default]
+    Content,
+    Raw,
+    Response,
+}
+
+/// Authentication of a call.
+#[derive(Clone, Debug)]
+pub(crate) struct Authentication {
+    pub(crate) scheme: Scheme,
+    pub(crate) properties: Properties,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    Basic,
+    Bearer,
+    Digest,
+    OAuth2,
+    Oidc,
+}
+
+/// Location of the properties of an authentication.
+#[derive(Clone, Debug)]
+pub(crate) enum Properties {
+    Written(Template),
+    Secret(String),
+}

@@ -1,0 +1,217 @@
+//! Calls of gRPC methods: one message there, and one or a stream of them back.
+//!
+//! A call has a connection of its own, on the thread of its caller, and ends with it: at its deadline,
+//! when it is cancelled, when enough has come. Nothing is sent to the service before the arguments were
+//! found to fit the message that the method takes.
+//!
+//! | part | what it does |
+//! | --- | --- |
+//! | `describe` | the method, by files that are compiled or by the server's reflection |
+//! | `channel` | the connection: open addresses only, TLS, HTTP/2; one exchange on it |
+//! | `status` | how an exchange ended, with its details |
+
+mod channel;
+mod describe;
+mod status;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use prost_reflect::{DeserializeOptions, DynamicMessage, MethodDescriptor, SerializeOptions};
+use serde_json::Value;
+use tokio_rustls::rustls::ClientConfig;
+use turnwheel_flow::{GrpcRequest, GrpcResponse, HttpResponse, IoCall, IoError, IoErrorKind};
+
+use self::channel::{tls_config, Channel, Head};
+use super::options::IoOptions;
+use super::request_span::RequestSpan;
+use super::scarce::patiently;
+use super::target::Target;
+
+/// Interval of looks at a cancel.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Messages of one answer.
+const MESSAGES_MAX: usize = 100_000;
+
+/// Calls a method, with certificates of its own if there are some.
+pub(super) fn call(
+    options: &IoOptions,
+    request: &GrpcRequest,
+    tls: Option<Arc<ClientConfig>>,
+    call: &IoCall<'_>,
+) -> Result<GrpcResponse, IoError> {
+    let shown = request.shown();
+    let scheme = if request.is_tls { "https" } else { "http" };
+    let rest = shown.split_once("://").map_or("", |(_, rest)| rest);
+    let target = Target::parse(&format!("{scheme}://{rest}")).ok_or_else(|| {
+        IoError::new(IoErrorKind::Unsupported, format!("«{shown}» is no address of gRPC"))
+    })?;
+    let span = RequestSpan::begin("POST", &target, call.trace);
+    let outcome = answer(options, request, tls, call, span.parent.as_deref());
+    let seen = outcome
+        .as_ref()
+        .map(|response| HttpResponse { status: response.http_status(), ..HttpResponse::default() });
+    span.end(&seen.map_err(Clone::clone));
+    outcome
+}
+
+fn answer(
+    options: &IoOptions,
+    request: &GrpcRequest,
+    tls: Option<Arc<ClientConfig>>,
+    call: &IoCall<'_>,
+    parent: Option<&str>,
+) -> Result<GrpcResponse, IoError> {
+    let deadline = call.until(Instant::now(), options.http_timeout);
+    let prepared = match request.protos.as_slice() {
+        [] => None,
+        files => Some(Prepared::new(describe::compiled(files, request)?, request)?),
+    };
+    let mut metadata = request.metadata.clone();
+    metadata.push(("idempotency-key".to_owned(), call.key.to_owned()));
+    metadata.extend(parent.map(|parent| ("traceparent".to_owned(), parent.to_owned())));
+    let state = call.trace_state.filter(|_| parent.is_some());
+    metadata.extend(state.map(|state| ("tracestate".to_owned(), state.to_owned())));
+    let head = Head { metadata: &metadata, deadline, limit: options.body_max };
+    let work = async {
+        let tls = match (request.is_tls, tls) {
+            (false, _) => None,
+            (true, Some(own)) => Some(own),
+            (true, None) => Some(tls_config()?),
+        };
+        let mut channel = Channel::open(options, &request.host, request.port, tls).await?;
+        let prepared = match prepared {
+            Some(prepared) => prepared,
+            None => {
+                let method = describe::reflected(&mut channel, request, &head).await?;
+                Prepared::new(method, request)?
+            }
+        };
+        prepared.exchange(&mut channel, request, &head).await
+    };
+    within(&request.shown(), deadline, call, work)
+}
+
+/// Runs a call on this thread until it ends, is cancelled or its time is up.
+fn within<T>(
+    shown: &str,
+    deadline: Instant,
+    call: &IoCall<'_>,
+    work: impl Future<Output = Result<T, IoError>>,
+) -> Result<T, IoError> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    let is_over = || call.is_cancelled();
+    let runtime = patiently(left, &is_over, || {
+        tokio::runtime::Builder::new_current_thread().enable_all().build()
+    });
+    let runtime = runtime.map_err(|error| {
+        let message = format!("no connection to {shown} could be begun: {error}");
+        IoError::new(IoErrorKind::Communication, message)
+    })?;
+    let outcome = runtime.block_on(async {
+        let cancelled = async {
+            while !call.is_cancelled() {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        tokio::select! {
+            outcome = work => outcome,
+            () = tokio::time::sleep_until(deadline.into()) => {
+                let message = format!("{shown} has not answered within {left:?}");
+                Err(IoError::new(IoErrorKind::TimedOut, message))
+            }
+            () = cancelled => {
+                let message = format!("nobody waits for the answer of {shown} any longer");
+                Err(IoError::new(IoErrorKind::Cancelled, message))
+            }
+        }
+    });
+    // A name that is being resolved would hold up the end.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// A method, and the message for it.
+struct Prepared {
+    method: MethodDescriptor,
+    message: DynamicMessage,
+}
+
+impl Prepared {
+    /// Checks that the arguments fit the method.
+    fn new(method: MethodDescriptor, request: &GrpcRequest) -> Result<Self, IoError> {
+        if method.is_client_streaming() {
+            let message = format!(
+                "the method {} takes a stream of messages, which is not supported: call one that \
+                 takes one message",
+                method.full_name()
+            );
+            return Err(IoError::new(IoErrorKind::Unsupported, message));
+        }
+        let kind = method.input();
+        let name = kind.full_name().to_owned();
+        let options = DeserializeOptions::new().deny_unknown_fields(true);
+        let message = DynamicMessage::deserialize_with_options(kind, &request.arguments, &options);
+        let message = message.map_err(|error| {
+            let message = format!("the arguments do not fit the message {name}: {error}");
+            IoError::new(IoErrorKind::Invalid, message)
+        })?;
+        Ok(Self { method, message })
+    }
+
+    async fn exchange(
+        self,
+        channel: &mut Channel,
+        request: &GrpcRequest,
+        head: &Head<'_>,
+    ) -> Result<GrpcResponse, IoError> {
+        let shown = request.shown();
+        let kind = self.method.output();
+        let (mut messages, mut size) = (Vec::new(), 0);
+        let mut take = |bytes: bytes::Bytes| {
+            let wrong = |error: &dyn std::fmt::Display| {
+                let name = kind.full_name();
+                let message = format!("{shown} answered no message {name}: {error}");
+                IoError::new(IoErrorKind::Communication, message)
+            };
+            let message = DynamicMessage::decode(kind.clone(), bytes);
+            let value = written(&message.map_err(|error| wrong(&error))?);
+            let value = value.map_err(|error| wrong(&error))?;
+            size += value.to_string().len();
+            if messages.len() >= MESSAGES_MAX || size > head.limit {
+                let (count, limit) = (messages.len(), head.limit);
+                let message = format!(
+                    "the answer of {shown} is too large: {count} messages came, and {MESSAGES_MAX} \
+                     of {limit} bytes together are allowed"
+                );
+                return Err(IoError::new(IoErrorKind::TooLarge, message));
+            }
+            messages.push(value);
+            Ok(())
+        };
+        let path = format!("/{}/{}", request.service, request.method);
+        let ended = channel.exchange(&path, head, &self.message, &mut take).await?;
+        let mut response = ended.response();
+        if response.status != 0 {
+            return Ok(response);
+        }
+        response.output = match (self.method.is_server_streaming(), messages.len()) {
+            (true, _) => Value::Array(messages),
+            (false, 1) => messages.remove(0),
+            (false, count) => {
+                let message = format!("{shown} answered {count} messages in place of one");
+                return Err(IoError::new(IoErrorKind::Communication, message));
+            }
+        };
+        Ok(response)
+    }
+}
+
+/// A message as data: numbers of 64 bits are texts, as the JSON mapping wants; fields without a value
+/// have their defaults, so that expressions find them.
+fn written(message: &DynamicMessage) -> Result<Value, serde_json::Error> {
+    let options = SerializeOptions::new().skip_default_fields(false);
+    message.serialize_with_options(serde_json::value::Serializer, &options)
+}
