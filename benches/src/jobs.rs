@@ -268,7 +268,7 @@ fn burst(options: &Options, file: &Path) -> Result<Figures, BenchError> {
     // Later than the puts take, by a wide margin.
     let put = Instant::now();
     server.put_all((0..jobs / 20).map(|n| job(format!("probe-{n}"), "@manually")))?;
-    let margin = put.elapsed().as_secs() * 40 + 5;
+    let margin = put.elapsed().mul_f64(40.0).as_secs() + 5;
     let at = Time::from(SystemTime::now()).after(Duration::from_secs(margin));
     let at = Time(at.0 / 1_000_000 * 1_000_000);
     server.put_all((0..jobs).map(|n| job(format!("job-{n}"), &format!("@at {at}"))))?;
