@@ -50,6 +50,10 @@ pub(crate) trait Request: Send {
     fn is_own(&self) -> bool {
         false
     }
+    /// Whether nobody waits for it: its write leaves events their place.
+    fn is_background(&self) -> bool {
+        self.is_own()
+    }
     /// Whether it must not get lost while the store is in trouble.
     fn is_kept(&self) -> bool {
         false
@@ -63,6 +67,8 @@ pub(crate) struct Desk {
     pub(crate) world: WeakWorld,
     pub(crate) group: Group,
     pub(crate) states: TimedStates,
+    /// The same, for writes that nobody waits for.
+    pub(crate) background: TimedStates,
     pub(crate) definitions: Arc<Definitions>,
     pub(crate) channels: Channels,
     pub(crate) alarm: Alarm,
@@ -301,7 +307,9 @@ impl Desk {
             self.state.sending += 1;
         }
         let (bytes, due) = (row.encode(), row.due().map(time));
-        let (states, of) = (self.states.clone(), key.clone());
+        let is_background = decided.iter().all(|request| request.is_background());
+        let states = if is_background { &self.background } else { &self.states };
+        let (states, of) = (states.clone(), key.clone());
         // The owner of the user's slot writes under its epoch, other nodes by the version alone.
         let hold = self.world.upgrade().and_then(|world| world.hold_of_key(&key));
         let write = async move {

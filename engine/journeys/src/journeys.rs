@@ -148,6 +148,7 @@ impl Journeys {
                 world: WeakWorld::new(world),
                 group: group.clone(),
                 states: states.clone(),
+                background: states.in_spare_room(),
                 definitions: Arc::clone(&definitions),
                 channels: options.channels.clone(),
                 alarm: alarm.clone(),

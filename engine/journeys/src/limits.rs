@@ -95,14 +95,14 @@ pub const READS_MAX: usize = 2;
 /// Events of kinds that no journey looks at, which wait for one look at the index of journeys.
 pub const UNHEARD_MAX: usize = 4_096;
 
-/// Due users that are taken up at once. Each is one or two writes that events wait behind: more of
-/// them do not go faster.
-pub const DUE_PAGE: usize = 256;
+/// Due users that are taken up at once. Events go before their writes, but are decided behind them:
+/// twice as many as a commit has, so that one part is decided while another is written.
+pub const DUE_PAGE: usize = 512;
 
 /// Rows that are read at once when users move to a newer version.
 pub const MOVES_PAGE: usize = 1_024;
 
-/// Users who move at once: events wait behind their writes.
+/// Users who move at once: events are decided behind them.
 pub const MOVED_AT_ONCE: usize = 128;
 
 /// The clock is looked at again after this time at the latest: it may have been set.

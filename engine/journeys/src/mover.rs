@@ -173,6 +173,10 @@ impl Request for Move {
         turn.bring_up();
     }
 
+    fn is_background(&self) -> bool {
+        true
+    }
+
     fn answer(self: Box<Self>, outcome: Result<(), JourneyError>) {
         let _gone = self.to.complete(outcome);
     }

@@ -14,6 +14,7 @@ use turnwheel_runtime::completion::{block_on, completion};
 
 use super::{Action, StepContext};
 use crate::error::ActionError;
+use crate::journal::Urgency;
 use crate::payload::Payload;
 use crate::store::{Change, Hold, Verdict, Work, Worked};
 use crate::world::Shared;
@@ -104,7 +105,7 @@ async fn done(world: Weak<Shared>, mut work: Work) -> Result<Payload, ActionErro
         let epoch = world.journal().directory().held(world.epoch(), work.plan);
         let hold = Hold::of(work.plan, *held.get_or_insert(epoch));
         let change = Box::new(Change::Work(work.clone()));
-        world.journal().change(Change::Under { hold, change }, ticket);
+        world.journal().change(Change::Under { hold, change }, Urgency::Next, ticket);
         drop(world);
         let failed = |error: &dyn fmt::Display| ActionError::new("transaction", error);
         let verdict = verdict.await.map_err(|failure| failed(&failure))?;

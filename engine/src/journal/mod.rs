@@ -4,6 +4,7 @@
 //! way the next batch gathers in the writer's mailbox, so that one sync of the disk serves all who
 //! wait for it (group commit). The rows of the store follow a bounded number of entries behind.
 
+mod changes;
 mod codec;
 mod delivery;
 mod directory;
@@ -26,6 +27,8 @@ use std::time::Duration;
 
 use turnwheel_runtime::{Completion, Group, Mailbox, Task};
 
+pub(crate) use changes::Urgency;
+use changes::{Changes, Changing};
 pub(crate) use codec::encode;
 pub use codec::{decode, decode_plan, encode_plan};
 pub(crate) use delivery::Delivery;
@@ -41,7 +44,7 @@ pub(crate) use node::Lease;
 pub(crate) use states::Durable;
 pub use states::TimedStates;
 pub(crate) use unsure::is_refusal;
-use writer::{Changing, Committing, Entry, Heads, Writer};
+use writer::{Committing, Entry, Heads, Writer};
 
 use crate::error::{not_taken, BuildError, StoreError};
 use crate::id::PlanId;
@@ -172,7 +175,7 @@ impl Journal {
             inbox: Arc::clone(&inbox),
             waiting: Vec::new(),
             committing: Committing::default(),
-            changing: VecDeque::new(),
+            changing: Changes::default(),
             is_due: false,
             unsure: None,
             is_outdated: false,
@@ -226,8 +229,8 @@ impl Journal {
 
     /// Hands over a change of what is kept beside plans; the ticket is called when it is durable, or
     /// when it is not.
-    pub(crate) fn change(&self, change: Change, ticket: Ticket) {
-        if let Err(error) = self.writer.submit_job(Changing { change, ticket }) {
+    pub(crate) fn change(&self, change: Change, urgency: Urgency, ticket: Ticket) {
+        if let Err(error) = self.writer.submit_job(Changing { change, ticket, urgency }) {
             let problem = format!("it takes nothing more: {}", not_taken(error.kind));
             (error.job.ticket)(Err(StoreError::Failed(problem)));
         }

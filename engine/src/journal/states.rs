@@ -8,7 +8,7 @@ use turnwheel_actors::entity::{
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::Failure;
 
-use super::Journal;
+use super::{Journal, Urgency};
 use crate::error::{cut, unanswered, TextTooLong};
 use crate::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, STATE_BYTES_MAX};
 use crate::store::{Change, Hold, Slots, StateRow, StateScan, StoreReader, Verdict};
@@ -21,6 +21,7 @@ const TIMED_EPOCH: u64 = 1;
 #[derive(Clone, Debug)]
 pub(crate) struct Durable {
     journal: Journal,
+    urgency: Urgency,
 }
 
 /// The owner of a state, for errors.
@@ -31,7 +32,7 @@ struct Owner<'a> {
 
 impl Durable {
     pub(crate) fn new(journal: Journal) -> Arc<Self> {
-        Arc::new(Self { journal })
+        Arc::new(Self { journal, urgency: Urgency::Next })
     }
 
     async fn read<R: Send + 'static>(
@@ -55,7 +56,7 @@ impl Durable {
             // The caller may have given up; the change is durable all the same.
             let _gone = done.complete(verdict);
         });
-        self.journal.change(change, ticket);
+        self.journal.change(change, self.urgency, ticket);
         let outcome = outcome.await.map_err(|failure: Failure| failed(&unanswered(&failure)))?;
         let (entity, key) = (of.entity.to_owned(), of.key.to_owned());
         match outcome.map_err(|error| failed(&error))? {
@@ -117,6 +118,26 @@ pub struct TimedStates {
 impl TimedStates {
     pub(crate) fn new(journal: Journal) -> Self {
         Self { states: Durable::new(journal) }
+    }
+
+    /// The same states, for work that nobody waits for: a commit has a small number of its writes,
+    /// and all those of callers first. So callers do not wait behind it, however much there is.
+    ///
+    /// ```
+    /// use turnwheel_engine::{MemoryStore, World};
+    ///
+    /// let world = World::builder().build(MemoryStore::new())?;
+    /// let states = world.timed_states().in_spare_room();
+    /// turnwheel_runtime::completion::block_on(async {
+    ///     states.save("jobs", "backup", (Some(b"x".to_vec()), None), 0).await
+    /// })??;
+    /// # world.shutdown()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn in_spare_room(&self) -> Self {
+        let (journal, urgency) = (self.states.journal.clone(), Urgency::Spare);
+        Self { states: Arc::new(Durable { journal, urgency }) }
     }
 
     /// Reads a state; the default if there is none.

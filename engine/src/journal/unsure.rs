@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use turnwheel_runtime::Context;
 
-use super::writer::{Changing, Entry, Writer};
+use super::changes::Changing;
+use super::writer::{Entry, Writer};
 use super::{EntryOutcome, NewEntry};
 use crate::error::StoreError;
 use crate::id::PlanId;
@@ -79,7 +80,7 @@ impl Writer {
     /// Gives entries and changes that wait back.
     pub(super) fn give_back(&mut self, error: &StoreError) {
         self.waiting.drain(..).for_each(|entry| entry.refuse(error.clone()));
-        for Changing { ticket, .. } in std::mem::take(&mut self.changing) {
+        for Changing { ticket, .. } in self.changing.take_all() {
             ticket(Err(error.clone()));
         }
     }

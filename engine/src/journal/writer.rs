@@ -8,15 +8,14 @@ use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use turnwheel_runtime::{Context, Task, TaskJob};
 
+use super::changes::{Changes, Changing};
 use super::delivery::{deliver, Delivery};
 use super::inbox::Inbox;
 use super::meter::{Meter, Tally};
 use super::settle::Left;
 use super::unsure::Unsure;
 use super::worlds::Known;
-use super::{
-    Directory, EntryOutcome, EntryTicket, Followers, Lease, Locks, NewEntry, NotWritten, Ticket,
-};
+use super::{Directory, EntryOutcome, EntryTicket, Followers, Lease, Locks, NewEntry, NotWritten};
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::limits::{
@@ -62,12 +61,6 @@ impl Entry {
     }
 }
 
-/// A change on its way.
-pub(super) struct Changing {
-    pub(super) change: Change,
-    pub(super) ticket: Ticket,
-}
-
 /// The entries of a commit: what the store is given, and the rest, in the same order.
 #[derive(Default)]
 pub(super) struct Committing {
@@ -84,7 +77,7 @@ pub(super) struct Writer {
     /// Empty: room for the next commit.
     pub(super) committing: Committing,
     /// Changes of what is kept beside plans, that wait for the next commit.
-    pub(super) changing: VecDeque<Changing>,
+    pub(super) changing: Changes,
     pub(super) is_due: bool,
     /// A commit that has failed, of which it is not known whether it was made.
     pub(super) unsure: Option<Unsure>,
@@ -124,7 +117,7 @@ pub(super) struct Writer {
 
 impl TaskJob<Writer> for Changing {
     fn run(self, writer: &mut Writer, cx: &mut Context<'_, Writer>) {
-        writer.changing.push_back(self);
+        writer.changing.push(self);
         writer.is_waiting(cx);
     }
 }
@@ -217,9 +210,7 @@ impl Writer {
         }
         self.refuse_silent(now_ns);
         self.refuse_new();
-        let is_alone = |changing: &Changing| changing.change.is_alone();
-        let shared = self.changing.iter().position(is_alone).unwrap_or(self.changing.len());
-        let needs_own = shared == 0 && !self.changing.is_empty();
+        let needs_own = self.changing.needs_own();
         let count = if needs_own { 0 } else { self.waiting.len().min(COMMIT_APPENDS_MAX) };
         let Committing { mut appends, rest: mut tickets } = std::mem::take(&mut self.committing);
         for Entry { entry, ticket, delivery } in self.waiting.drain(..count) {
@@ -228,8 +219,7 @@ impl Writer {
         }
         let mut changes = Vec::new();
         let mut changers = Vec::new();
-        let changing = if needs_own { 1 } else { shared.min(COMMIT_APPENDS_MAX) };
-        for Changing { change, ticket } in self.changing.drain(..changing) {
+        for Changing { change, ticket, .. } in self.changing.take(count) {
             changes.push(change);
             changers.push(ticket);
         }

@@ -20,7 +20,7 @@ use turnwheel_runtime::{Completer, Completion, Task};
 
 use super::letters::{DeadLetter, DeadLetters, Undelivered};
 use crate::error::StoreError;
-use crate::journal::Journal;
+use crate::journal::{Journal, Urgency};
 use crate::limits::{DEAD_LETTERS, DEAD_LETTER_BYTES};
 use crate::store::{Change, StateScan, StoreReader, Verdict, LETTERS, LETTER_NEWEST, LETTER_SLOT};
 use crate::time::Time;
@@ -197,7 +197,7 @@ impl Letters {
         for (place, change) in due {
             let letters = Arc::clone(self);
             let written = move |outcome| letters.written(place, outcome);
-            self.journal.change(change, Box::new(written));
+            self.journal.change(change, Urgency::Next, Box::new(written));
         }
     }
 

@@ -1,10 +1,13 @@
 //! States and reminders of entities are kept in the store of a world, and outlive it.
 
+use std::future::Future;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use turnwheel_actors::entity::{EntityContext, ReminderId, ReminderRow, StoreError, Stored};
 use turnwheel_actors::{Actor, AsyncContext, AsyncHandler, Entities, Entity, System};
 use turnwheel_actors_testkit as testkit;
+use turnwheel_engine::limits::COMMIT_SPARE_MAX;
 use turnwheel_engine::store::StateScan;
 use turnwheel_engine::{MemoryStore, Store, Time, TimedStates, World};
 use turnwheel_runtime::sim::Sim;
@@ -142,6 +145,37 @@ fn writes_of_many_entities_share_commits() {
     let store = FaultStore::new(MemoryStore::new());
     assert_eq!(deposits(store.clone(), 1, 200), [5; 200]);
     assert!(store.commits() < 180, "{} commits for 200 writes", store.commits());
+}
+
+/// A write that is handed to the journal at once, and whose outcome is taken later.
+fn handed_over(states: TimedStates, key: String) -> impl Future<Output = Result<u64, StoreError>> {
+    let save = async move { states.save("user", &key, (Some(vec![1]), None), 0).await };
+    let mut save = Box::pin(save);
+    let polled = save.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(polled.is_pending(), "the journal is another task");
+    save
+}
+
+#[test]
+fn write_of_a_caller_does_not_wait_behind_those_in_spare_room() {
+    let store = FaultStore::new(MemoryStore::new());
+    let sim = Sim::new(3);
+    let builder = World::builder().group(&sim.group("plans")).io_group(&sim.group("journal"));
+    let world = sim.block_on(builder.open(store.clone())).expect("it ends").expect("it begins");
+    let states = world.timed_states();
+    let spare = |number| handed_over(states.in_spare_room(), format!("due {number}"));
+    let due: Vec<_> = (0..3_000).map(spare).collect();
+    let before = store.commits();
+    let asked = handed_over(states.clone(), "asked".to_owned());
+    sim.block_on(asked).expect("it ends").expect("it is written");
+    let commits = store.commits() - before;
+    assert!(commits <= 2, "the write of a caller is in one of the next two commits: {commits}");
+    let all = states.list("user", StateScan::After(String::new()), 9_999);
+    let written = sim.block_on(all).expect("it ends").expect("it is answered").len();
+    assert!(written <= 2 * COMMIT_SPARE_MAX, "{written} writes were before that of the caller");
+    for saved in due {
+        sim.block_on(saved).expect("it ends").expect("those in spare room are written as well");
+    }
 }
 
 #[test]

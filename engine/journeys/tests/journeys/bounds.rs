@@ -5,7 +5,10 @@ use std::pin::pin;
 use std::task::Poll;
 
 use serde_json::Value;
+use turnwheel_engine::limits::COMMIT_SPARE_MAX;
+use turnwheel_engine::MemoryStore;
 use turnwheel_journeys::JourneyError;
+use turnwheel_testkit::FaultStore;
 
 use super::common::{ancestor, open_with, options, paths, Stage, DAY, HOUR, KEYWORD, P, SECOND};
 
@@ -138,4 +141,40 @@ fn clock_that_is_wrong_for_a_moment_ends_no_wait() {
     stage.sim.run_until_idle();
     assert!(stage.waits("u").is_empty());
     assert_eq!(stage.wait(stage.journeys.user(P, "u")).expect("it is read").ended.len(), 1);
+}
+
+#[test]
+fn event_is_taken_soon_while_many_users_are_due() {
+    const USERS: u64 = 32 * COMMIT_SPARE_MAX as u64;
+    let store = FaultStore::new(MemoryStore::new());
+    let mut stage = Stage::in_order(store.clone());
+    stage.put(
+        "journey: many\nplatform: P\nelements:\n  go: { start: { on: go }, then: wait }\n  wait: { \
+         wait: { on: x, for: P1D }, then: end, otherwise: end }\n",
+    );
+    let asked: Vec<_> = (0..USERS)
+        .map(|user| stage.journeys.event(stage.event(&format!("u{user}"), "go", Value::Null)))
+        .collect();
+    for asked in asked {
+        stage.wait(asked).expect("it is taken");
+    }
+    stage.journeys.end();
+    stage.sim.run_until_idle();
+    stage.sim.advance(DAY);
+    let before = store.commits();
+    stage.journeys = open_with(&stage.sim, &stage.world, options(&stage.sent));
+    while store.commits() < before + 2 {
+        assert!(stage.sim.run_one(), "users are due");
+    }
+    // The event comes while users of the first page are written.
+    let asked = store.commits();
+    stage.wait(stage.journeys.event(stage.event("new", "go", Value::Null))).expect("it is taken");
+    let (waited, all) = (store.commits() - asked, store.commits() - before);
+    assert!(waited <= 4, "the event waited for {waited} commits");
+    assert!(all < USERS / COMMIT_SPARE_MAX as u64, "it came before the last due user: {all}");
+    stage.sim.run_until_idle();
+    let all = store.commits() - before;
+    assert!(all >= USERS / COMMIT_SPARE_MAX as u64, "commits of due users are short: {all}");
+    let over = (0..USERS).filter(|user| stage.user(&format!("u{user}")).passes.is_empty());
+    assert_eq!(over.count() as u64, USERS, "all have taken their default lines");
 }

@@ -9,7 +9,7 @@ use turnwheel_engine::{MemoryStore, Store, Time, World};
 use turnwheel_journeys::{
     Asking, Channels, Event, JourneyError, Journeys, JourneysOptions, Message, Taken, UserView,
 };
-use turnwheel_runtime::sim::Sim;
+use turnwheel_runtime::sim::{Sim, SimBuilder};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
@@ -107,8 +107,17 @@ impl Stage {
     }
 
     pub(crate) fn with(store: impl Store, seed: u64, sent: Sent) -> Self {
+        Self::on(Sim::builder().seed(seed), store, sent)
+    }
+
+    /// Without random choices: tasks run in the order in which they became ready.
+    pub(crate) fn in_order(store: impl Store) -> Self {
+        Self::on(Sim::builder().fifo().workers(1), store, Sent::default())
+    }
+
+    fn on(sim: SimBuilder, store: impl Store, sent: Sent) -> Self {
         let wall: Time = "2026-01-05T12:00:00Z".parse().expect("a time");
-        let sim = Sim::builder().seed(seed).wall(SystemTime::from(wall)).build();
+        let sim = sim.wall(SystemTime::from(wall)).build();
         let builder = World::builder().seed(1);
         let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
         let world = sim.block_on(builder.open(store)).expect("it ends").expect("the world begins");
