@@ -234,6 +234,11 @@ impl StoreReader for Reader {
             .map_err(|error| failure_in(&self.connection, &error))
     }
 
+    fn states_by_key(&mut self, of: &[(String, String)]) -> Result<Vec<Record>, StoreError> {
+        states::states_by_key(&self.connection, of)
+            .map_err(|error| failure_in(&self.connection, &error))
+    }
+
     fn states_of(
         &mut self,
         entity: &str,

@@ -123,6 +123,19 @@ pub(super) fn state(connection: &Connection, entity: &str, key: &str) -> rusqlit
     Ok(read.query_row([entity, key], record).optional()?.unwrap_or_default())
 }
 
+/// States by name and key, all as of one moment: what one search has read of the tree the next
+/// ones find in memory, whatever is written meanwhile.
+pub(super) fn states_by_key(
+    connection: &Connection,
+    of: &[(String, String)],
+) -> rusqlite::Result<Vec<Record>> {
+    let transaction = connection.unchecked_transaction()?;
+    let records = of.iter().map(|(entity, key)| state(&transaction, entity, key));
+    let records = records.collect::<rusqlite::Result<Vec<Record>>>()?;
+    transaction.commit()?;
+    Ok(records)
+}
+
 pub(super) fn states_of(
     connection: &Connection,
     entity: &str,
