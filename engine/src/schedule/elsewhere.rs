@@ -182,11 +182,26 @@ impl ScheduleRequest {
     fn is_question(&self) -> bool {
         matches!(self, Self::Get { .. } | Self::List { .. } | Self::Times { .. })
     }
+
+    /// Whether it may be asked again when nobody knows whether it was done: done twice, it is as if
+    /// it were done once. A change of a certain state finds its own change the second time.
+    fn may_repeat(&self) -> bool {
+        match self {
+            Self::Put { .. }
+            | Self::Pause { .. }
+            | Self::Unpause { .. }
+            | Self::Backfill { .. }
+            | Self::Remove { .. } => true,
+            Self::Trigger { number, .. } => number.is_some(),
+            Self::Expecting { request, .. } => request.is_question(),
+            question => question.is_question(),
+        }
+    }
 }
 
 impl Schedules<'_> {
     /// Whether this world has all slots of a store that no other process shares.
-    fn is_alone(&self) -> bool {
+    pub(super) fn is_alone(&self) -> bool {
         let world = self.world().shared();
         let is_own =
             || world.hub().worlds().owners().iter().all(|owner| owner.world == world.epoch());
@@ -222,11 +237,7 @@ impl Schedules<'_> {
                     return;
                 }
             }
-            let what = || format!("the schedule «{}»", request.name().unwrap_or_default());
-            let patience = Patience { repeats: request.is_question(), ..ONCE };
-            let request = request.clone();
-            let kind = RequestKind::Schedules { request: Box::new(request.clone()) };
-            let answer = hub.reach_slot(from, slot, what, Request(kind), patience);
+            let answer = reach(&hub, from, slot, &request);
             let answer = within(&hub.group, REQUEST_LIMIT, answer).await;
             // The caller may have given up.
             let _gone = reply.complete(answer.map_err(refused).and_then(read));
@@ -281,6 +292,40 @@ impl Schedules<'_> {
                 self.world().schedules().expecting(expected).take(*request)
             }
         }
+    }
+}
+
+/// Asks the owner of a slot, and the next one if it has gone without an answer.
+async fn reach(
+    hub: &Hub,
+    from: u64,
+    slot: usize,
+    request: &ScheduleRequest,
+) -> Result<Answer, ConnectError> {
+    let what = || format!("the schedule «{}»", request.name().unwrap_or_default());
+    let send = |patience| {
+        let kind = RequestKind::Schedules { request: Box::new(request.clone()) };
+        hub.reach_slot(from, slot, what, Request(kind), patience)
+    };
+    // Of a removal it has to be known whether it was asked once.
+    let is_removal = matches!(request, ScheduleRequest::Remove { .. });
+    let repeats = request.may_repeat() && !is_removal;
+    match send(Patience { repeats, ..ONCE }).await {
+        Err(ConnectError::Gone { .. }) if is_removal => {
+            let answer = send(Patience { repeats: true, ..ONCE }).await?;
+            Ok(as_if_removed_once(answer))
+        }
+        outcome => outcome,
+    }
+}
+
+/// The answer to a removal that was asked twice: the schedule is not there the second time.
+fn as_if_removed_once(answer: Answer) -> Answer {
+    match answer.0 {
+        AnswerKind::Schedules(Err(ScheduleError::Unknown(_))) => {
+            Answer(AnswerKind::Schedules(Ok(ScheduleAnswer::Done)))
+        }
+        kind => Answer(kind),
     }
 }
 

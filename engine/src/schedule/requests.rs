@@ -1,5 +1,6 @@
 //! Requests about the schedules of a world.
 
+use std::collections::btree_map::Entry::Vacant;
 use std::fmt;
 
 use turnwheel_runtime::completion::completion;
@@ -176,6 +177,10 @@ impl<'a> Schedules<'a> {
     /// `number` is that of the key, if there is one.
     fn trigger(&self, name: &str, by: &str, number: Option<u64>) -> Asked<PlanId> {
         let (name, by) = (name.to_owned(), said(by));
+        // With a key, so that one that is asked again of the next owner has one plan.
+        let world = self.world.shared();
+        let fresh = || number_of_key(&world.ids().next(world.wall()).to_string());
+        let number = number.or_else(|| (!self.is_alone()).then(fresh));
         self.at_owner(ScheduleRequest::Trigger { name, by, number })
     }
 
@@ -303,6 +308,14 @@ impl Schedules<'_> {
                 return answer(reply, Err(error));
             }
             let Some(entry) = roster.entries.get_mut(&name) else { return };
+            // Asked again after the slot has moved, say: the launch is under way.
+            let is_it = |due: &&Due| number.is_some_and(|it| due.occasion == Occasion::ByHand(it));
+            if let Some(due) = entry.kept.going.iter().find(is_it).copied() {
+                if let Vacant(place) = entry.waiting.entry(due) {
+                    place.insert(reply);
+                    return;
+                }
+            }
             let count = entry.kept.running.len() + entry.kept.going.len();
             if count >= SCHEDULE_RUNNING_MAX {
                 return answer(reply, Err(ScheduleError::Busy { name, count }));

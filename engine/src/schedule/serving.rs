@@ -1,9 +1,10 @@
-//! The slots whose schedules a world serves: it reads them when it gets a slot, and forgets them when
-//! it loses it.
+//! The slots whose schedules a world serves: it reads them when it gets a slot, and forgets them
+//! when it loses it.
 //!
-//! An entry names the epoch of its slot, and so does each of its writes: the store refuses those of a
-//! former owner. What was decided before a slot moved is in the store, and the next owner carries it
-//! out; a plan that both begin has one key.
+//! An entry names the epoch of its slot, and so does each of its writes: the store refuses those of
+//! a former owner. What was decided before a slot moved is in the store, and the next owner carries
+//! it out; a plan that both begin has one key. A request that has found no owner here was not done,
+//! and is asked again of the next one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,8 +15,7 @@ use super::error::ScheduleError;
 use super::timetable::{Entry, Roster, Timetable};
 use crate::error::StoreError;
 use crate::limits::SCHEDULE_HELD_MAX;
-use crate::store::{slot_of_schedule, ScheduleRow, NO_EPOCH, SLOTS};
-use crate::world::Shared;
+use crate::store::{slot_of_schedule, Owner, ScheduleRow, NO_EPOCH, SLOTS};
 
 /// The schedules that a request is about.
 #[derive(Clone, Debug)]
@@ -71,7 +71,10 @@ impl Timetable {
     /// All schedules of these slots were taken: requests about them are served.
     pub(crate) fn were_read(&self, holds: Arc<Holds>) -> Completion<()> {
         self.task.call(move |roster, cx| {
-            roster.served.extend(holds.iter());
+            // Read under a hold that is over, they are read again.
+            let now = roster.holds();
+            let is_held = |(slot, epoch): &(&usize, &u64)| now.get(*slot) == Some(*epoch);
+            roster.served.extend(holds.iter().filter(is_held));
             roster.serve_waiting(cx);
         })
     }
@@ -83,17 +86,29 @@ impl Timetable {
     }
 }
 
-/// The epoch under which a world holds the slot of a schedule.
-pub(super) fn held(world: &Shared, name: &str) -> u64 {
-    world.journal().directory().held_slot(world.epoch(), slot_of_schedule(name))
-}
-
 impl Roster {
+    /// The epoch under which this world holds the slot of a schedule.
+    pub(super) fn held(&self, name: &str) -> u64 {
+        let Some(world) = self.world.upgrade() else { return NO_EPOCH };
+        let slot = slot_of_schedule(name);
+        match world.journal().directory().held_slot(world.epoch(), slot) {
+            epoch if self.is_over(slot, epoch) => NO_EPOCH,
+            epoch => epoch,
+        }
+    }
+
+    /// Whether the store has refused a write under this epoch, or an older one.
+    fn is_over(&self, slot: usize, epoch: u64) -> bool {
+        self.outdated.get(&slot).is_some_and(|newest| epoch < *newest)
+    }
+
     fn holds(&self) -> Holds {
         let Some(world) = self.world.upgrade() else { return Holds::new() };
         let (worlds, own) = (world.journal().directory().now(), world.epoch());
         let owners = (0..SLOTS).zip(worlds.owners());
-        owners.filter(|(_, it)| it.world == own).map(|(slot, it)| (slot, it.epoch)).collect()
+        let is_own =
+            |(slot, it): &(usize, &Owner)| it.world == own && !self.is_over(*slot, it.epoch);
+        owners.filter(is_own).map(|(slot, it)| (slot, it.epoch)).collect()
     }
 
     fn unread(&self) -> Holds {
@@ -109,9 +124,12 @@ impl Roster {
         holds: &Holds,
         cx: &mut Context<'_, Self>,
     ) -> Result<(), StoreError> {
+        let now = self.holds();
         for row in rows {
             let slot = slot_of_schedule(&row.name);
-            let Some(epoch) = holds.get(&slot).copied() else { continue };
+            // A slot that has moved meanwhile is read again, if it is this world's.
+            let epoch = holds.get(&slot).filter(|epoch| now.get(&slot) == Some(epoch));
+            let Some(epoch) = epoch.copied() else { continue };
             let is_known = self.entries.get(&row.name).is_some_and(|entry| entry.epoch == epoch);
             if is_known || self.served.get(&slot) == Some(&epoch) {
                 continue;
@@ -140,6 +158,10 @@ impl Roster {
         let lost: Vec<String> = lost.map(|(name, _)| name.clone()).collect();
         lost.iter().for_each(|name| self.forget(name));
         self.served.retain(|slot, epoch| holds.get(slot) == Some(epoch));
+        if let Some(world) = self.world.upgrade() {
+            let worlds = world.journal().directory().now();
+            self.outdated.retain(|slot, newest| worlds.owners()[*slot].epoch < *newest);
+        }
         self.serve_waiting(cx);
     }
 
@@ -148,7 +170,7 @@ impl Roster {
         let Some(entry) = self.entries.remove(name) else { return };
         entry.wakes_at.map(|at| self.days.remove(&(at, name.to_owned())));
         self.dirty.remove(name);
-        let newest = self.world.upgrade().map_or(NO_EPOCH, |world| held(&world, name));
+        let newest = self.held(name);
         for answer in entry.answers {
             answer(Err(moved(entry.epoch, newest)));
         }
@@ -158,7 +180,8 @@ impl Roster {
         }
     }
 
-    /// Does a request as soon as the schedules that it is about are read, if they are of this world.
+    /// Does a request as soon as the schedules that it is about are read, if they are of this
+    /// world.
     pub(super) fn serve(
         &mut self,
         of: Of,
@@ -183,8 +206,7 @@ impl Roster {
         let Of::One(name) = of else {
             return if self.unread().is_empty() { Served::Now } else { Served::Soon };
         };
-        let Some(world) = self.world.upgrade() else { return Served::Soon };
-        let (slot, epoch) = (slot_of_schedule(name), held(&world, name));
+        let (slot, epoch) = (slot_of_schedule(name), self.held(name));
         match self.served.get(&slot) {
             _ if epoch == NO_EPOCH => Served::Elsewhere { slot },
             Some(served) if *served == epoch => Served::Now,
@@ -203,6 +225,18 @@ impl Roster {
                 Served::Elsewhere { slot } => work(self, cx, Some(self.moved_from(slot))),
                 Served::Soon => self.requests.push(Waiting { of, work }),
             }
+        }
+    }
+
+    /// The store has refused a write: another world has the slot of this schedule. What is known
+    /// here of the owners may be older.
+    pub(super) fn was_moved(&mut self, name: &str, newest: u64) {
+        self.has_moved = true;
+        let Some(world) = self.world.upgrade() else { return };
+        let slot = slot_of_schedule(name);
+        if world.journal().directory().now().owners()[slot].epoch < newest {
+            self.outdated.insert(slot, newest);
+            world.journal().read_worlds().detach();
         }
     }
 

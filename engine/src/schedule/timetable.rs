@@ -20,7 +20,7 @@ use super::decide::Decisions;
 use super::error::ScheduleError;
 use super::launch::Due;
 use super::rule::Rule;
-use super::serving::{held, moved, Holds, Waiting};
+use super::serving::{Holds, Waiting};
 use super::state::Kept;
 use crate::error::StoreError;
 use crate::id::PlanId;
@@ -62,6 +62,8 @@ pub(crate) struct Roster {
     fenced: Option<StoreError>,
     /// The slots whose schedules were read, and under which epoch.
     pub(super) served: Holds,
+    /// Slots of other worlds, and under which epoch, of which the table of owners here says less.
+    pub(super) outdated: Holds,
     pub(super) requests: Vec<Waiting>,
     /// Whether a schedule was forgotten whose slot may have come back.
     pub(super) has_moved: bool,
@@ -152,16 +154,23 @@ impl Entry {
 pub(super) struct Change {
     pub(super) name: String,
     /// The version that is changed.
-    from: u64,
+    pub(super) from: u64,
     pub(super) epoch: u64,
-    kept: Option<Kept>,
+    pub(super) kept: Kept,
+    pub(super) is_removal: bool,
     pub(super) answers: Vec<Answer>,
 }
 
 impl Change {
-    /// Whether the change was made, if this is the version in the store; 0 if there is none.
-    pub(super) fn is_made(&self, version: u64) -> bool {
-        version == if self.kept.is_some() { self.from + 1 } else { 0 }
+    /// Whether the change was made, if this is in the store. A version alone does not say it: the
+    /// next owner of the slot may have made the same one.
+    pub(super) fn is_made(&self, row: Option<&ScheduleRow>) -> bool {
+        match row {
+            Some(row) if !self.is_removal => {
+                row.version == self.from + 1 && row.data == self.kept.encode()
+            }
+            row => self.is_removal && row.is_none(),
+        }
     }
 }
 
@@ -178,6 +187,7 @@ impl Timetable {
             seen: Time::default(),
             fenced: None,
             served: Holds::new(),
+            outdated: Holds::new(),
             requests: Vec::new(),
             has_moved: false,
         };
@@ -209,7 +219,7 @@ impl Roster {
 
     /// Adds one, or puts it in the place of one that is being removed.
     pub(super) fn add(&mut self, name: &str, kept: Kept, rule: Rule) {
-        let Some(epoch) = self.world.upgrade().map(|world| held(&world, name)) else { return };
+        let epoch = self.held(name);
         match self.entries.get_mut(name) {
             Some(entry) => {
                 (entry.kept, entry.rule, entry.is_removed) = (kept, rule, false);
@@ -241,8 +251,9 @@ impl Roster {
             return;
         }
         let Some(world) = self.world.upgrade() else { return };
+        let held = self.held(name);
         let Some(entry) = self.entries.get_mut(name) else { return };
-        if entry.epoch != held(&world, name) {
+        if entry.epoch != held {
             self.has_moved = true;
             return self.forget(name);
         }
@@ -315,12 +326,12 @@ impl Roster {
         let (mut writes, mut changes) = (Vec::new(), Vec::new());
         for name in std::mem::take(&mut self.dirty) {
             let Some(entry) = self.entries.get_mut(&name) else { continue };
-            let kept = (!entry.is_removed).then(|| entry.kept.clone());
-            let data = kept.as_ref().map(Kept::encode);
+            let (kept, is_removal) = (entry.kept.clone(), entry.is_removed);
+            let data = (!is_removal).then(|| kept.encode());
             let (from, epoch) = (entry.version, entry.epoch);
             writes.push(ScheduleWrite { name: name.clone(), from, data, epoch });
             let answers = std::mem::take(&mut entry.answers);
-            changes.push(Change { name, from, epoch, kept, answers });
+            changes.push(Change { name, from, epoch, kept, is_removal, answers });
         }
         if let Some(error) = self.fenced.clone() {
             return changes.into_iter().for_each(|change| self.take_back(change, &error));
@@ -366,21 +377,20 @@ impl Roster {
 
     /// A change is durable: now its launches may begin.
     pub(super) fn stored(&mut self, change: Change, cx: &mut Context<'_, Self>) {
-        let Change { name, epoch, kept, answers, .. } = change;
-        let Some(entry) = self.entries.get_mut(&name) else {
-            return answers.into_iter().for_each(|answer| answer(Err(moved(epoch, epoch))));
+        let Change { name, epoch, kept, is_removal, answers, .. } = change;
+        let entry = self.entries.get_mut(&name).filter(|entry| entry.epoch == epoch);
+        let Some(entry) = entry else {
+            // Its slot has moved since. Told that it was not made, the caller would make it twice.
+            let rule = Rule::of(&kept.spec.timing).unwrap_or(Rule::Manual);
+            let made = Entry::new(kept, rule, epoch);
+            return answers.into_iter().for_each(|answer| answer(Ok(&made)));
         };
-        if entry.epoch != epoch {
-            // It was read again since, with this change.
-            return answers.into_iter().for_each(|answer| answer(Ok(entry)));
-        }
-        let is_gone = kept.is_none();
-        entry.version = if is_gone { 0 } else { entry.version + 1 };
-        entry.stored = kept;
+        entry.version = if is_removal { 0 } else { entry.version + 1 };
+        entry.stored = (!is_removal).then_some(kept);
         for answer in answers {
             answer(Ok(entry));
         }
-        if is_gone && entry.is_removed {
+        if is_removal && entry.is_removed {
             for (_, waiting) in std::mem::take(&mut entry.waiting) {
                 let _late = waiting.complete(Err(ScheduleError::Unknown(name.clone())));
             }

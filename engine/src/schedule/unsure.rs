@@ -1,5 +1,5 @@
-//! Changes of schedules that have failed: whether they were made is looked up before anybody is told,
-//! and what another world has made in the place of ours is taken.
+//! Changes of schedules that have failed: whether they were made is looked up before anybody is
+//! told, and what another world has made in the place of ours is taken.
 //!
 //! A new schedule that was taken for not stored would launch nothing until the next start.
 
@@ -35,8 +35,7 @@ impl Roster {
             let rows = found.ok().and_then(Result::ok);
             for (place, change) in changes.into_iter().enumerate() {
                 let row = rows.as_ref().map(|rows| &rows[place]);
-                let version = row.map(|row| row.as_ref().map_or(0, |row| row.version));
-                match version.is_some_and(|version| change.is_made(version)) {
+                match row.is_some_and(|row| change.is_made(row.as_ref())) {
                     true => roster.stored(change, cx),
                     false => roster.take_back(change, &error),
                 }
@@ -51,7 +50,7 @@ impl Roster {
         if self.entries.get(&name).is_some_and(|entry| entry.epoch == epoch) {
             self.forget(&name);
         }
-        self.has_moved = true;
+        self.was_moved(&name, newest);
         answers.into_iter().for_each(|answer| answer(Err(moved(epoch, newest))));
     }
 
@@ -73,8 +72,12 @@ impl Roster {
         cx: &mut Context<'_, Self>,
     ) {
         let epoch = change.epoch;
-        if self.entries.get(&change.name).is_some_and(|entry| entry.epoch != epoch) {
-            return self.has_lost(change, epoch);
+        if self.entries.get(&change.name).is_none_or(|entry| entry.epoch != epoch) {
+            // Its slot has moved since, and the change was not made.
+            self.has_moved = true;
+            let answers = change.answers.into_iter();
+            answers.for_each(|answer| answer(Err(moved(epoch, epoch))));
+            return self.settle(cx);
         }
         let read = |row: &ScheduleRow| Entry::read(row, epoch);
         let row = match row.and_then(|row| row.as_ref().map(read).transpose()) {
@@ -107,5 +110,79 @@ impl Roster {
             self.advance(&name);
         }
         self.settle(cx);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex, Weak};
+
+    use turnwheel_runtime::sim::Sim;
+
+    use super::*;
+    use crate::schedule::rule::Rule;
+    use crate::schedule::state::{Kept, Spec};
+    use crate::schedule::timetable::{Answer, Timetable};
+    use crate::schedule::Timing;
+    use crate::time::Time;
+
+    fn kept(period_us: u64) -> Kept {
+        let spec = Spec {
+            timing: Timing::Every { period_us, offset_us: 0 },
+            overlap: Default::default(),
+            catch_up: Default::default(),
+            jitter_us: 0,
+            action: "piece".to_owned(),
+            input: Default::default(),
+        };
+        Kept::new(spec, Time(1))
+    }
+
+    fn change(kept: Kept, is_removal: bool, answers: Vec<Answer>) -> Change {
+        Change { name: "tick".to_owned(), from: 3, epoch: 7, kept, is_removal, answers }
+    }
+
+    fn row(version: u64, kept: &Kept) -> ScheduleRow {
+        ScheduleRow { name: "tick".to_owned(), version, data: kept.encode() }
+    }
+
+    #[test]
+    fn a_change_that_failed_is_made_if_its_content_is_stored_and_not_that_of_the_next_owner() {
+        let (ours, other) = (kept(60), kept(90));
+        let put = change(ours.clone(), false, Vec::new());
+        assert!(put.is_made(Some(&row(4, &ours))));
+        assert!(!put.is_made(Some(&row(4, &other))), "made by another one");
+        assert!(!put.is_made(Some(&row(3, &ours))), "it was so before");
+        assert!(!put.is_made(None));
+        let removal = change(ours.clone(), true, Vec::new());
+        assert!(removal.is_made(None));
+        assert!(!removal.is_made(Some(&row(3, &ours))));
+    }
+
+    #[test]
+    fn a_change_that_is_made_is_not_told_as_moved_although_its_slot_has_moved_since() {
+        let sim = Sim::new(1);
+        let timetable = Timetable::start(Weak::new(), &sim.group("plans")).expect("it starts");
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let answer = || -> Answer {
+            let told = Arc::clone(&told);
+            Box::new(move |outcome| {
+                let timing = outcome.map(|entry| entry.kept.spec.timing.clone());
+                told.lock().expect("no panic here").push(timing);
+            })
+        };
+        let (gone, again) = (answer(), answer());
+        let asked = timetable.task.call(move |roster: &mut Roster, cx| {
+            roster.stored(change(kept(60), false, vec![gone]), cx);
+            // It was read again under another epoch, as somebody else has changed it.
+            let entry = Entry::new(kept(90), Rule::Manual, 9);
+            roster.entries.insert("tick".to_owned(), entry);
+            roster.stored(change(kept(60), false, vec![again]), cx);
+        });
+        sim.block_on(asked).expect("nothing waits").expect("it is done");
+        let told = told.lock().expect("no panic here");
+        let ours = Timing::Every { period_us: 60, offset_us: 0 };
+        assert_eq!(told.len(), 2);
+        assert!(told.iter().all(|timing| timing.as_ref().ok() == Some(&ours)), "{told:?}");
     }
 }

@@ -223,11 +223,15 @@ impl Hub {
             match now.find(epoch) {
                 Some(row) => {
                     let had = before.find(epoch).map(|row| row.slots).unwrap_or_default();
+                    // Those that went and came back in one look are lost and gained: another one
+                    // may have had them.
+                    let is_kept = |slot: &usize| before.owners()[*slot] == now.owners()[*slot];
+                    let kept = row.slots.iter().filter(is_kept).collect();
                     member.homes_are(&row.slots);
-                    if !had.without(&row.slots).is_empty() {
+                    if !had.without(&kept).is_empty() {
                         member.forget_lost_plans();
                     }
-                    let gained = row.slots.without(&had);
+                    let gained = row.slots.without(&kept);
                     let has_gone = before.rows.iter().any(|row| now.find(row.epoch).is_none());
                     for gone in before.rows.iter().filter(|row| now.find(row.epoch).is_none()) {
                         let slots = gained.without(&Slots::all().without(&gone.slots));

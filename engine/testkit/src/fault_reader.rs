@@ -170,6 +170,9 @@ impl StoreReader for Reader {
     }
 
     fn schedules(&mut self, after: &str, limit: usize) -> Result<Vec<ScheduleRow>, StoreError> {
+        if let Some(error) = self.script.lock().schedules_fail.clone() {
+            return Err(error);
+        }
         self.inner()?.schedules(after, limit)
     }
 }

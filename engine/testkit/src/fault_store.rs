@@ -54,6 +54,8 @@ pub(super) struct Script {
     pub(super) loads: u64,
     reads_fail: Option<StoreError>,
     reads_at: BTreeMap<u64, StoreError>,
+    pub(super) schedules_fail: Option<StoreError>,
+    entries_fail: Option<StoreError>,
     /// Whether writes wait, and who wakes them.
     is_stalled: bool,
     goes_on: Arc<Condvar>,
@@ -171,6 +173,16 @@ impl FaultStore {
         self.script.lock().reads_fail = Some(error);
     }
 
+    /// Fails every read of schedules from now on, until it is [healed](FaultStore::heal).
+    pub fn fail_reads_of_schedules(&self, error: StoreError) {
+        self.script.lock().schedules_fail = Some(error);
+    }
+
+    /// Fails every commit with entries from now on, until it is [healed](FaultStore::heal).
+    pub fn fail_entries(&self, error: StoreError) {
+        self.script.lock().entries_fail = Some(error);
+    }
+
     /// Lets every write wait from now on, until it is [healed](FaultStore::heal): a disk that does
     /// not answer. For worlds with threads; in a simulation it would wait for itself.
     pub fn stall(&self) {
@@ -187,6 +199,8 @@ impl FaultStore {
         script.from = None;
         script.reads_fail = None;
         script.reads_at.clear();
+        script.schedules_fail = None;
+        script.entries_fail = None;
     }
 
     /// How many reads were tried.
@@ -285,6 +299,10 @@ impl StoreWriter for Writer {
                 Some(Twin::SkipsFailedCommits) => Ok(as_if_made(self.inner.last(), batch)),
                 _ => Err(error),
             };
+        }
+        let refused = self.script.lock().entries_fail.clone();
+        if let Some(error) = refused.filter(|_| !batch.appends.is_empty()) {
+            return Err(error);
         }
         if twin == Some(Twin::DropsLetters) && self.script.lock().has_failed {
             return self.without_letters(batch);

@@ -7,6 +7,7 @@ mod drains;
 mod keys;
 mod requests;
 mod schedules;
+mod slots_back;
 
 use std::collections::BTreeMap;
 use std::future::{Future, IntoFuture};
