@@ -4,7 +4,9 @@
 //! 1. A version that moves users is in the catalogue, and the mark of its journey is older.
 //! 2. The node that owns the key of the mark reads all users of the platform, some at a time, and
 //!    has the desks move those who are under way on an older version.
-//! 3. When all have moved, the mark says so. After a crash the users are read again.
+//! 3. A step that another node has decided on an older version may be written behind that look. So
+//!    it is looked again a moment later, until nobody is left; then the mark says so. After a crash
+//!    the users are read again.
 //!
 //! A user who is touched meanwhile has moved already: an event is decided on the newest version.
 
@@ -94,6 +96,12 @@ impl Mover {
                 continue;
             }
             self.move_all(&catalogue, chart).await?;
+            loop {
+                pause(world, AGAIN).await;
+                if self.move_all(&catalogue, chart).await? == 0 {
+                    break;
+                }
+            }
             let content = (Some(chart.version.to_string().into_bytes()), None);
             let saved = self.states.save(MARK, name, content, mark.version).await;
             saved.map_err(JourneyError::failed)?;
@@ -101,8 +109,9 @@ impl Mover {
         Ok(())
     }
 
-    /// Moves the users of a platform who are on an older version of a journey.
-    async fn move_all(&self, catalogue: &Catalogue, chart: &Chart) -> Result<(), JourneyError> {
+    /// Moves the users of a platform who are on an older version of a journey. Returns how many have
+    /// moved: those without a place in the newer version finish on theirs.
+    async fn move_all(&self, catalogue: &Catalogue, chart: &Chart) -> Result<u64, JourneyError> {
         let prefix = format!("{}/", chart.settings.platform);
         let (mut after, mut moved) = (prefix.clone(), 0u64);
         loop {
@@ -115,8 +124,7 @@ impl Mover {
             for some in old.chunks(MOVED_AT_ONCE) {
                 let asked: Vec<_> = some.iter().map(|row| self.move_one(row)).collect();
                 for asked in asked {
-                    asked.await.map_err(JourneyError::failed)??;
-                    moved += 1;
+                    moved += u64::from(asked.await.map_err(JourneyError::failed)??);
                 }
             }
             if is_last {
@@ -126,14 +134,14 @@ impl Mover {
         }
         let (journey, version) = (catalogue_name(catalogue, chart), chart.version);
         tracing::info!(journey, version, moved, "users have moved to a newer version");
-        Ok(())
+        Ok(moved)
     }
 
-    fn move_one(&self, row: &StateRow) -> Completion<Result<(), JourneyError>> {
+    fn move_one(&self, row: &StateRow) -> Completion<Result<bool, JourneyError>> {
         let (to, moved) = completion();
         let refusal = to.clone();
         let (key, of) = (row.key.clone(), desk_of(&row.key, self.desks.len()));
-        let request = Box::new(Move { to });
+        let request = Box::new(Move { to, has_moved: false });
         let read = (row.key.clone(), row.record.clone());
         if self.desks[of].submit(move |desk, cx| desk.take_read(read, request, cx)).is_err() {
             tracing::debug!(user = key, "the journeys have ended");
@@ -165,12 +173,14 @@ fn is_old(row: &StateRow, chart: &Chart) -> bool {
 
 /// The move of a user.
 struct Move {
-    to: Completer<Result<(), JourneyError>>,
+    to: Completer<Result<bool, JourneyError>>,
+    has_moved: bool,
 }
 
 impl Request for Move {
     fn decide(&mut self, turn: &mut Turn<'_>) {
         turn.bring_up();
+        self.has_moved = turn.is_changed;
     }
 
     fn is_background(&self) -> bool {
@@ -178,6 +188,7 @@ impl Request for Move {
     }
 
     fn answer(self: Box<Self>, outcome: Result<(), JourneyError>) {
-        let _gone = self.to.complete(outcome);
+        let Self { to, has_moved } = *self;
+        let _gone = to.complete(outcome.map(|()| has_moved));
     }
 }

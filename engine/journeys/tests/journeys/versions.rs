@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::common::{last_path, Stage, DAY, HOUR};
+use super::common::{last_path, Stage, DAY, HOUR, SECOND};
 
 /// A journey with these settings that waits for «answer», for a time if one is given.
 fn ask(settings: &str, time: Option<&str>) -> String {
@@ -128,4 +128,26 @@ fn pass_of_a_removed_journey_stays_over_when_its_name_is_added_again() {
     stage.happen("u", "go", Value::Null);
     assert_eq!(stage.user("u").passes[0].version, 4);
     assert_eq!(stage.happen("u", "answer", Value::Null).moved.len(), 1);
+}
+
+#[test]
+fn user_whose_step_on_the_old_version_is_written_while_others_move_moves_too() {
+    let stage = Stage::new();
+    stage.put(&ask("", None));
+    stage.happen("u", "go", Value::Null);
+    let states = stage.world.timed_states();
+    let old = stage.sim.block_on(states.load("tw.user", "P/u")).expect("it ends").expect("a row");
+    stage.put(&ask("under_way: move\n", Some("PT1H")));
+    stage.sim.run_until_idle();
+    assert_eq!(stage.user("u").passes[0].version, 2, "all who were there have moved");
+    // Another node writes a step that it had decided on before.
+    let late = states.save("tw.user", "P/late", (old.bytes, None), 0);
+    stage.sim.block_on(late).expect("it ends").expect("it is written");
+    stage.sim.advance(10 * SECOND);
+    let states = stage.world.timed_states();
+    let row = stage.sim.block_on(states.load("tw.user", "P/late")).expect("it ends").expect("read");
+    assert_eq!(row.version, 2, "it was moved without being touched");
+    assert_eq!(stage.user("late").passes[0].version, 2);
+    stage.sim.advance(HOUR);
+    assert_eq!(stage.messages().len(), 2, "both have waited as long as the newer version says");
 }
