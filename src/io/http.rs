@@ -46,8 +46,8 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Headers that say something of a body.
 const OF_BODY: [&str; 3] = ["content-type", "content-length", "transfer-encoding"];
 
-/// Whether so much of an answer is enough.
-pub(super) type Enough = Box<dyn FnMut(&HttpResponse) -> bool + Send>;
+/// Whether so much of an answer is enough; what it takes away of the body is not kept.
+pub(super) type Enough = Box<dyn FnMut(&mut HttpResponse) -> bool + Send>;
 
 /// Sends requests.
 pub(super) struct Client {
@@ -340,7 +340,9 @@ impl Work {
         });
         let (status, headers) = (head.status.as_u16(), headers.collect());
         let mut answer = HttpResponse { status, headers, body: Vec::new() };
-        let mut reader = body.into_with_config().limit(limit as u64 + 1).reader();
+        // Of an answer that is looked at meanwhile, as much as is kept counts.
+        let most = if is_enough.is_some() { u64::MAX } else { limit as u64 + 1 };
+        let mut reader = body.into_with_config().limit(most).reader();
         let mut piece = vec![0; PIECE];
         loop {
             let read = match reader.read(&mut piece) {
@@ -350,13 +352,14 @@ impl Work {
             let count =
                 read.map_err(|error| told(&error.into(), target, deadline.duration_since(begun)))?;
             answer.body.extend_from_slice(&piece[..count]);
+            let is_last = is_enough.as_mut().is_some_and(|is_enough| is_enough(&mut answer));
             if answer.body.len() > limit {
                 let shown = target.shown();
                 let message = format!("the answer of {shown} has more than {limit} bytes");
                 return Err(IoError::new(IoErrorKind::TooLarge, message));
             }
             // What is not read ends with its connection.
-            if count == 0 || is_enough.as_mut().is_some_and(|is_enough| is_enough(&answer)) {
+            if count == 0 || is_last {
                 return Ok(answer);
             }
         }

@@ -185,10 +185,10 @@ impl Io for HostIo {
     fn http_until(
         &self,
         request: &HttpRequest,
-        is_enough: Box<dyn FnMut(&HttpResponse) -> bool + Send>,
+        mut is_enough: Box<dyn FnMut(&HttpResponse) -> bool + Send>,
         call: &IoCall<'_>,
     ) -> Result<HttpResponse, IoError> {
-        self.client().send(request, Some(is_enough), call)
+        self.client().send(request, Some(Box::new(move |answer| is_enough(answer))), call)
     }
 
     #[cfg(feature = "grpc")]

@@ -7,6 +7,7 @@ mod serve_common;
 mod access;
 mod database;
 mod full;
+mod job_clients;
 mod job_files;
 mod job_kinds;
 mod job_live;

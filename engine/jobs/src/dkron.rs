@@ -30,6 +30,10 @@ const COMPUTED: [&str; 9] = [
 /// Processors of Dkron that a server has.
 const PROCESSORS: [&str; 4] = ["log", "files", "syslog", "fluent"];
 
+/// Settings of its executor `shell`.
+const SHELL: [&str; 9] =
+    ["command", "shell", "env", "cwd", "timeout", "mem_limit", "su", "payload", "debug"];
+
 /// A job read from Dkron's JSON.
 #[derive(Clone, Debug)]
 pub struct Read {
@@ -74,6 +78,8 @@ impl Fields<'_> {
 
     fn time(&mut self, field: &'static str) -> Result<Option<Time>, JobError> {
         let text: Option<String> = self.take(field)?;
+        // Go's time of nothing.
+        let text = text.filter(|text| !text.is_empty() && !text.starts_with("0001-01-01T00:00:00"));
         let time = text.map(|text| moment::parse(&text)).transpose();
         time.map_err(|problem| JobError::setting(self.name, field, problem))
     }
@@ -149,12 +155,17 @@ pub fn merge(view: &JobView, sent: &Map<String, Value>) -> Result<JobSpec, JobEr
     for field in sent.keys() {
         match field.as_str() {
             "displayname" => spec.display_name.clone_from(&new.display_name),
-            "schedule" => spec.schedule.clone_from(&new.schedule),
+            // A child that has its own times too keeps them.
+            "schedule" if sent[field] != spec.schedule.as_str() => {
+                spec.schedule.clone_from(&new.schedule);
+            }
             "timezone" => spec.timezone.clone_from(&new.timezone),
             "owner" => spec.owner.clone_from(&new.owner),
             "owner_email" => spec.owner_email.clone_from(&new.owner_email),
             "disabled" => spec.disabled = new.disabled,
-            "tags" => (spec.targets, spec.nodes) = (new.targets.clone(), new.nodes),
+            "tags" if spec.targets != new.targets => {
+                (spec.targets, spec.nodes) = (new.targets.clone(), new.nodes)
+            }
             "metadata" => spec.metadata.clone_from(&new.metadata),
             "retries" => spec.retries = new.retries,
             // Dkron knows one parent, and only its success.
@@ -182,19 +193,58 @@ pub fn merge(view: &JobView, sent: &Map<String, Value>) -> Result<JobSpec, JobEr
     Ok(spec)
 }
 
-/// Reads a backup: a list of jobs, parents first in the answer. A `~` keeps the value that it has in
-/// Dkron, and each job comes with notes about what differs.
+/// Settings of a job whose JSON is sent whole: fields that are not sent have their defaults, and what
+/// Dkron has no words for stays as it is.
 ///
 /// # Errors
 ///
-/// It is no list of jobs, or a job has a parent that is not in it.
-pub fn read_backup(value: &Value) -> Result<Vec<(JobSpec, Vec<String>)>, JobError> {
+/// A field has a value that it cannot have.
+pub fn replace(view: &JobView, sent: &Map<String, Value>) -> Result<JobSpec, JobError> {
+    let mut whole = job(view);
+    let fields = whole.as_object_mut().into_iter().flat_map(|fields| fields.iter_mut());
+    let mut fields: Map<String, Value> = fields
+        .filter(|(field, _)| *field != "name" && !COMPUTED.contains(&field.as_str()))
+        .map(|(field, _)| (field.clone(), Value::Null))
+        .collect();
+    fields.extend(sent.clone());
+    merge(view, &fields)
+}
+
+/// Jobs of a backup.
+#[derive(Debug, Default)]
+pub struct Backup {
+    /// Those that can be stored, parents first, with notes about what differs.
+    pub jobs: Vec<(JobSpec, Vec<String>)>,
+    /// The names of the others, and why they are left out.
+    pub refused: Vec<(String, JobError)>,
+}
+
+/// Reads a backup: a list of jobs. A `~` keeps the value that it has in Dkron. A job that cannot be read,
+/// whose parent is not there or left out, or that is there twice, is left out.
+///
+/// # Errors
+///
+/// It is no list of jobs.
+pub fn read_backup(value: &Value) -> Result<Backup, JobError> {
     let Some(list) = value.as_array() else {
         return Err(JobError::setting("", "body", "a backup is a JSON list of jobs"));
     };
-    let mut open = Vec::with_capacity(list.len());
+    let mut open: Vec<(JobSpec, Vec<String>)> = Vec::with_capacity(list.len());
+    let mut refused = Vec::new();
     for value in list {
-        let Read { mut spec, unknown } = read(value)?;
+        let Read { mut spec, unknown } = match read(value) {
+            Ok(read) => read,
+            Err(error) => {
+                let name = value["name"].as_str().or(value["id"].as_str());
+                refused.push((name.unwrap_or_default().to_owned(), error));
+                continue;
+            }
+        };
+        if open.iter().any(|(other, _)| other.name == spec.name) {
+            let problem = "it is there twice, and the first is taken";
+            refused.push((spec.name.clone(), JobError::setting(&spec.name, "name", problem)));
+            continue;
+        }
         // A backup of this server says that the parent was gone.
         let is_gone = value["turnwheel"]["parent_is_gone"] == true;
         spec.after.iter_mut().for_each(|after| after.missing = is_gone);
@@ -212,6 +262,25 @@ pub fn read_backup(value: &Value) -> Result<Vec<(JobSpec, Vec<String>)>, JobErro
         for name in spec.processors.keys().filter(|name| !PROCESSORS.contains(&name.as_str())) {
             notes.push(format!("the processor {name} is kept; without a plugin nothing runs it"));
         }
+        if spec.executor == "shell" {
+            let others: Vec<String> = spec.config.keys().cloned().collect();
+            for name in others.iter().filter(|name| !SHELL.contains(&name.as_str())) {
+                spec.config.remove(name);
+                notes.push(format!("the setting {name} of shell is left out: Dkron has none"));
+            }
+        }
+        let is_named = spec.schedule.starts_with('@') && !spec.schedule.starts_with("@every");
+        if is_named && !spec.timezone.is_empty() && spec.schedule != "@manually" {
+            let (schedule, zone) = (&spec.schedule, &spec.timezone);
+            notes.push(format!("{schedule} is of the zone {zone}, and in Dkron of its server's"));
+        }
+        if !spec.targets.is_empty() {
+            let labels = spec.targets.iter().map(|(name, value)| {
+                format!("{name}={}", value.split(':').next().unwrap_or_default())
+            });
+            let labels = labels.collect::<Vec<_>>().join(",");
+            notes.push(format!("it needs nodes with the labels {labels} (jobs.labels, --label)"));
+        }
         if spec.targets.is_empty() {
             notes.push("without tags it runs on one node, and in Dkron on all".to_owned());
         }
@@ -224,26 +293,35 @@ pub fn read_backup(value: &Value) -> Result<Vec<(JobSpec, Vec<String>)>, JobErro
             spec.after.iter().all(|after| after.missing || is_there(after))
         };
         let (ready, waiting): (Vec<_>, Vec<_>) = open.into_iter().partition(is_ready);
-        if ready.is_empty() {
-            return Err(stuck(waiting.iter().map(|(spec, _)| spec)));
-        }
+        let is_stuck = ready.is_empty();
         ordered.extend(ready);
         open = waiting;
+        if is_stuck {
+            // One of them, as its children may be told another reason.
+            let (name, error) = stuck(open.iter().map(|(spec, _)| spec));
+            let at = open.iter().position(|(spec, _)| spec.name == name).unwrap_or_default();
+            refused.push((open.swap_remove(at).0.name, error));
+        }
     }
-    Ok(ordered)
+    Ok(Backup { jobs: ordered, refused })
 }
 
-/// Why none of these jobs can be the next one: a parent is missing, or they wait for each other.
-fn stuck<'a>(waiting: impl Iterator<Item = &'a JobSpec> + Clone) -> JobError {
+/// Why none of these jobs can be the next one: a parent is missing, or they wait for each other. With the
+/// name of one of them.
+fn stuck<'a>(waiting: impl Iterator<Item = &'a JobSpec> + Clone) -> (String, JobError) {
     if let Some(cycle) = cycle_of(waiting.clone()) {
-        return cycle;
+        let name = match &cycle {
+            JobError::Cycle { job, .. } => job.clone(),
+            _ => String::new(),
+        };
+        return (name, cycle);
     }
     let is_missing = |parent: &&After| !waiting.clone().any(|spec| spec.name == parent.job);
     let missing =
         waiting.clone().find_map(|spec| Some((spec, spec.after.iter().find(is_missing)?)));
     let (job, parent) = missing
         .map_or_else(Default::default, |(spec, parent)| (spec.name.clone(), parent.job.clone()));
-    JobError::UnknownParent { job, parent }
+    (job.clone(), JobError::UnknownParent { job, parent })
 }
 
 fn text(time: Option<Time>) -> Value {

@@ -41,7 +41,7 @@ pub use notify::{Event, Message, Notifier, Notify};
 pub use processor::{Processed, Processor};
 pub use record::Counts;
 pub use registry::Executors;
-pub use roster::disable_spent;
+pub use roster::{check, disable_spent};
 pub use schedule::{Dialect, Gap, Hash, Span};
 pub use spec::{After, Backoff, JobSpec, Missed, NoNode, Nodes, On, Overlap, Settings, Unknown};
 pub use view::JobView;

@@ -19,7 +19,7 @@ mod resting;
 mod serving;
 mod write;
 
-pub use edit::disable_spent;
+pub use edit::{check, disable_spent};
 pub(crate) use edit::{preview, times, Edit};
 pub(crate) use elsewhere::{copy, show_live};
 pub(crate) use resting::Rest;
@@ -347,6 +347,11 @@ impl Roster {
         });
         let never =
             is_silent.then(|| "schedule: it has no time to come, so it never fires".to_owned());
+        let absent = self.executors.find(&record.spec.executor).err().or_else(|| {
+            let spec = &record.spec;
+            let processors = self.executors.check_processors(&spec.processors);
+            processors.and_then(|()| self.executors.check_notify(&spec.notify)).err()
+        });
         let gone = record.spec.after.iter().filter(|after| !self.has(&after.job));
         let gone: Vec<String> = gone.map(|after| after.job.clone()).collect();
         let is_gone = gone.first().map(|job| format!("after: there is no job «{job}» any more"));
@@ -357,7 +362,7 @@ impl Roster {
             changed_at: record.changed_at,
             changed_by: record.changed_by.clone(),
             next,
-            problem: entry.problem.clone().or(is_gone).or(never),
+            problem: entry.problem.clone().or(absent).or(is_gone).or(never),
             gone,
             active: record.active.clone(),
             last: record.ended.back().map(|last| Launch::clone(last)),

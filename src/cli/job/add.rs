@@ -69,10 +69,17 @@ pub(super) struct Add {
 impl Add {
     /// The settings: those of the file, changed by the flags.
     pub(super) fn spec(&self) -> Result<JobSpec, Exit> {
-        let mut fields = match &self.file {
-            Some(file) => read_one(file)?,
-            None => json!({}),
-        };
+        self.spec_over(json!({}))
+    }
+
+    /// The same over those that the job has.
+    pub(super) fn spec_over(&self, mut fields: Value) -> Result<JobSpec, Exit> {
+        if let Some(file) = &self.file {
+            let Value::Object(given) = read_one(file)? else {
+                return Err(Exit::usage(format!("{file}: a job is an object of settings")));
+            };
+            given.into_iter().for_each(|(field, value)| fields[field] = value);
+        }
         fields["name"] = Value::from(self.name.as_str());
         let texts = [
             ("schedule", &self.schedule),

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{json, Value};
 use turnwheel::flow::documents;
-use turnwheel::jobs::{cycle_of, show, JobSpec, Jobs};
+use turnwheel::jobs::dkron::{self, Backup};
+use turnwheel::jobs::{check, cycle_of, disable_spent, show, JobSpec, Jobs};
 
 use super::{all, ask, done, path, Remote, Settings};
 use crate::cli::confirm;
@@ -85,6 +86,9 @@ pub(super) fn specs(files: &[String]) -> Result<Vec<JobSpec>, Exit> {
             let name = value["name"].as_str().unwrap_or_default().to_owned();
             let spec: JobSpec = serde_json::from_value(value)
                 .map_err(|error| Exit::usage(format!("{file}: job «{name}»: {error}")))?;
+            // Before anything is written: what only the server knows is its part.
+            check(&spec, SystemTime::now().into())
+                .map_err(|problem| Exit::usage(format!("{file}: {problem}")))?;
             if specs.iter().any(|other| other.name == spec.name) {
                 return Err(Exit::usage(format!("{file}: the job «{name}» is there twice")));
             }
@@ -237,5 +241,46 @@ fn store(settings: &Settings, changes: &[Change]) -> Result<(), Exit> {
     match failed.len() {
         0 => Ok(()),
         number => Err(Exit::failed(format!("{number} of {} jobs were refused", changes.len()))),
+    }
+}
+
+/// Makes the jobs of a file or of a server of Dkron, each for itself.
+pub(super) fn import(settings: &Settings, file: &str, is_dkron: bool) -> Result<(), Exit> {
+    let Backup { jobs, refused } = match is_dkron {
+        true => dkron::read_backup(&read_backup(file)?)
+            .map_err(|e| Exit::usage(format!("{file}: {e}")))?,
+        false => {
+            let specs = specs(&[file.to_owned()])?.into_iter();
+            Backup { jobs: specs.map(|spec| (spec, Vec::new())).collect(), refused: Vec::new() }
+        }
+    };
+    let jobs = jobs.into_iter().map(|(mut spec, mut notes)| {
+        notes.extend(disable_spent(&mut spec, SystemTime::now().into()));
+        (spec, notes)
+    });
+    let jobs: Vec<(JobSpec, Vec<String>)> = jobs.collect();
+    let outcomes = super::store(settings, jobs.iter().map(|(spec, _)| spec.clone()).collect())?;
+    let mut failed = refused.len();
+    for (name, error) in &refused {
+        print(&format!("fail create {}: {error}\n", one_line(name)))?;
+    }
+    for ((spec, notes), outcome) in jobs.iter().zip(outcomes) {
+        match outcome {
+            Ok(_) => print(&format!("success create {}\n", spec.name))?,
+            Err(exit) => {
+                failed += 1;
+                print(&format!("fail create {}: {}\n", spec.name, exit.message))?;
+            }
+        }
+        for note in notes {
+            print(&format!("  {note}\n"))?;
+        }
+    }
+    match failed {
+        0 => Ok(()),
+        failed => {
+            let all = jobs.len() + refused.len();
+            Err(Exit::failed(format!("{failed} of {all} jobs were refused")))
+        }
     }
 }

@@ -5,14 +5,11 @@ mod all;
 mod file;
 mod follow;
 
-use std::time::SystemTime;
-
 use clap_complete::engine::ArgValueCompleter;
 use serde_json::{json, Value};
 use turnwheel::engine::World;
 use turnwheel::jobs::{
-    disable_spent, dkron, show, Answer, Asking, Executors, JobError, JobSpec, Jobs, JobsOptions,
-    Node, Notify, WithJobs,
+    show, Answer, Asking, Executors, JobError, JobSpec, Jobs, JobsOptions, Node, Notify, WithJobs,
 };
 use turnwheel::runtime::completion::block_on;
 use turnwheel::runtime::Group;
@@ -124,7 +121,21 @@ enum What {
         #[command(flatten)]
         output: Output,
     },
-    /// Switch a job off or on.
+    /// Change some settings of a job: those that are given, and those of the file.
+    Edit(Add),
+    /// Switch a job off; launches by hand are still possible.
+    Pause {
+        /// The job.
+        #[arg(add = ArgValueCompleter::new(complete::jobs))]
+        name: String,
+    },
+    /// Switch a job on.
+    Resume {
+        /// The job.
+        #[arg(add = ArgValueCompleter::new(complete::jobs))]
+        name: String,
+    },
+    /// Switch a job off if it is on, and on if it is off.
     Toggle {
         /// The job.
         #[arg(add = ArgValueCompleter::new(complete::jobs))]
@@ -278,14 +289,10 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
             shown.repeat(|| history(settings, name, *count, shown).map(|()| Watch::GoOn))
         }
         What::Next { name, count, output } => next(settings, name, *count, output),
-        What::Toggle { name } => {
-            let here = |jobs: &Jobs, by: &str| Ok(show::job(&done(jobs.toggle(name, None, by))?));
-            let path = path(name, "/toggle");
-            let body = json!({});
-            let job = ask(settings, here, |server| server.send("POST", &path, Some(&body)))?;
-            let is_off = job["spec"]["disabled"].as_bool().unwrap_or(false);
-            print(&format!("{name} is {}\n", if is_off { "off" } else { "on" }))
-        }
+        What::Edit(add) => edit(settings, add),
+        What::Pause { name } => toggle(settings, name, Some(true)),
+        What::Resume { name } => toggle(settings, name, Some(false)),
+        What::Toggle { name } => toggle(settings, name, None),
         What::Rm { name } => {
             let here = |jobs: &Jobs, _: &str| Ok(show::job(&done(jobs.remove(name))?));
             let path = path(name, "");
@@ -298,7 +305,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
             print_json(&Value::Array(specs.collect()))
         }
         What::Apply { files, yes, dry_run } => file::apply(settings, files, *yes, *dry_run),
-        What::Import { file, from } => import(settings, file, from == "dkron"),
+        What::Import { file, from } => file::import(settings, file, from == "dkron"),
     }
 }
 
@@ -314,6 +321,26 @@ fn put(settings: &Settings, add: &Add) -> Result<(), Exit> {
         |next| format!("its next time is {next}"),
     );
     print(&format!("{} is stored; {next}\n", add.name))
+}
+
+/// Changes a job as it is now; somebody else who is faster is not overwritten.
+fn edit(settings: &Settings, add: &Add) -> Result<(), Exit> {
+    let stored = one(settings, &add.name)?;
+    let (spec, revision) = (add.spec_over(stored["spec"].clone())?, stored["revision"].as_u64());
+    let body = serde_json::to_value(&spec).unwrap_or_default();
+    let path = path(&spec.name, &format!("?revision={}", revision.unwrap_or(0)));
+    let here = |jobs: &Jobs, by: &str| Ok(show::job(&done(jobs.put(spec.clone(), revision, by))?));
+    let job = ask(settings, here, |server| server.send("PUT", &path, Some(&body)))?;
+    let is_same = job["revision"] == stored["revision"];
+    print(&format!("{} is {}\n", add.name, if is_same { "as it was" } else { "changed" }))
+}
+
+fn toggle(settings: &Settings, name: &str, disabled: Option<bool>) -> Result<(), Exit> {
+    let here = |jobs: &Jobs, by: &str| Ok(show::job(&done(jobs.toggle(name, disabled, by))?));
+    let (path, body) = (path(name, "/toggle"), json!({ "disabled": disabled }));
+    let job = ask(settings, here, |server| server.send("POST", &path, Some(&body)))?;
+    let is_off = job["spec"]["disabled"].as_bool().unwrap_or(false);
+    print(&format!("{name} is {}\n", if is_off { "off" } else { "on" }))
 }
 
 /// Stores jobs in their order; one that is refused leaves the others alone.
@@ -337,39 +364,6 @@ fn store(settings: &Settings, specs: Vec<JobSpec>) -> Result<Vec<Result<Value, E
     ask(settings, here, there)?;
     outcomes.append(&mut others);
     Ok(outcomes)
-}
-
-fn import(settings: &Settings, file: &str, is_dkron: bool) -> Result<(), Exit> {
-    let jobs: Vec<(JobSpec, Vec<String>)> = match is_dkron {
-        true => dkron::read_backup(&file::read_backup(file)?)
-            .map_err(|e| Exit::usage(format!("{file}: {e}")))?,
-        false => {
-            file::specs(&[file.to_owned()])?.into_iter().map(|spec| (spec, Vec::new())).collect()
-        }
-    };
-    let jobs = jobs.into_iter().map(|(mut spec, mut notes)| {
-        notes.extend(disable_spent(&mut spec, SystemTime::now().into()));
-        (spec, notes)
-    });
-    let jobs: Vec<(JobSpec, Vec<String>)> = jobs.collect();
-    let outcomes = store(settings, jobs.iter().map(|(spec, _)| spec.clone()).collect())?;
-    let mut failed = 0;
-    for ((spec, notes), outcome) in jobs.iter().zip(outcomes) {
-        match outcome {
-            Ok(_) => print(&format!("success create {}\n", spec.name))?,
-            Err(exit) => {
-                failed += 1;
-                print(&format!("fail create {}: {}\n", spec.name, exit.message))?;
-            }
-        }
-        for note in notes {
-            print(&format!("  {note}\n"))?;
-        }
-    }
-    match failed {
-        0 => Ok(()),
-        failed => Err(Exit::failed(format!("{failed} of {} jobs were refused", jobs.len()))),
-    }
 }
 
 fn executors(settings: &Settings, output: &Output) -> Result<(), Exit> {

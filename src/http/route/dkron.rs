@@ -27,7 +27,7 @@ const EXECUTION: HeaderName = HeaderName::from_static("x-execution-id");
 /// Times that fields are merged into a job that others edit at the same time.
 const PATCHES_MAX: usize = 10;
 
-/// Executions of one list, at most.
+/// Executions of one answer, at most: others are reached by `_start`.
 const EXECUTIONS_MAX: usize = 1_000;
 
 pub(super) type Given = HashMap<String, String>;
@@ -110,12 +110,35 @@ async fn one(State(api): State<Api>, uri: Uri, NameAt(name): NameAt) -> Result<R
     Ok(answer(jobs, &uri, StatusCode::OK, &dkron::job(&view)))
 }
 
-/// Stores a job, and runs it at once if the query asks for that.
+/// Stores a job, and runs it at once if the query asks for that. What Dkron has no words for stays as it
+/// is: a client sends back what it has read.
 async fn store(api: &Api, who: &Principal, uri: &Uri, body: &Value) -> Result<Response, Problem> {
     let spec = dkron::read(body)?.spec;
     let (name, jobs) = (spec.name.clone(), jobs(api)?);
-    let put = jobs.put(spec, None, &who.name).await?;
-    stored(jobs, (who, uri, &name), put).await
+    for _ in 0..PATCHES_MAX {
+        let (spec, revision) = match (jobs.get(&name).await?, body.as_object()) {
+            (Ok(view), Some(fields)) => (dkron::replace(&view, fields)?, Some(view.revision)),
+            (Err(JobError::Unknown(_)), _) => (spec.clone(), None),
+            (Err(error), _) => return Err(error.into()),
+            (Ok(_), None) => (spec.clone(), None),
+        };
+        let put = jobs.put(spec, revision, &who.name).await?;
+        if !matches!(put, Err(JobError::Changed { .. })) {
+            return stored(jobs, (who, uri, &name), put).await;
+        }
+    }
+    Err(edited_all_the_time(&name))
+}
+
+fn edited_all_the_time(name: &str) -> Problem {
+    Problem::new(Code::JobState, format!("the job «{name}» is edited all the time: try again"))
+}
+
+/// The id of the first run of a launch, for clients that ask what became of it. One that has no node
+/// yet has an id without one.
+async fn id_of(jobs: &Jobs, name: &str, launch: u64) -> Result<Option<HeaderValue>, Problem> {
+    let found = jobs.launch(name, launch).await?;
+    Ok(HeaderValue::from_str(&dkron::execution_id(&found, 0)).ok())
 }
 
 async fn stored(
@@ -124,19 +147,30 @@ async fn stored(
     put: Result<JobView, JobError>,
 ) -> Result<Response, Problem> {
     note(who, "put", name, &put);
-    let mut answer = answer(jobs, uri, StatusCode::CREATED, &dkron::job(&put?));
-    let headers = answer.headers_mut();
-    if let Ok(location) = HeaderValue::from_str(&format!("/v1/jobs/{name}")) {
-        headers.insert(header::LOCATION, location);
-    }
+    let (mut job, mut execution) = (dkron::job(&put?), None);
     if given(uri).contains_key("runoncreate") {
-        let launch = jobs.run(name, &who.name, false).await??;
-        let id = format!("{launch}-1-{}", jobs.node().name);
-        if let Ok(id) = HeaderValue::from_str(&id) {
-            headers.insert(EXECUTION, id);
+        // The job is stored, whatever becomes of the launch.
+        match jobs.run(name, &who.name, false).await? {
+            Ok(launch) => execution = id_of(jobs, name, launch).await?,
+            Err(error) => job["turnwheel"]["not_run"] = Value::from(error.to_string()),
         }
     }
+    let mut answer = answer(jobs, uri, StatusCode::CREATED, &job);
+    let headers = answer.headers_mut();
+    if let Ok(location) = HeaderValue::from_str(&format!("/v1/jobs/{}", escaped(name))) {
+        headers.insert(header::LOCATION, location);
+    }
+    execution.map(|id| headers.insert(EXECUTION, id));
     Ok(answer)
+}
+
+/// A name as a part of a path: letters beyond ASCII in percent signs.
+fn escaped(name: &str) -> String {
+    let part = |byte: u8| match byte.is_ascii() {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    name.bytes().map(part).collect()
 }
 
 /// A body that is a job; everything that is wrong with it is a bad request, as in Dkron.
@@ -193,8 +227,7 @@ async fn patch(
             return stored(jobs, (&who, &uri, &name), put).await;
         }
     }
-    let detail = format!("the job «{name}» is edited all the time: try again");
-    Err(Problem::new(Code::JobState, detail))
+    Err(edited_all_the_time(&name))
 }
 
 async fn remove(
@@ -231,7 +264,7 @@ async fn run(
     let launch = launched?;
     let view = jobs.get(&name).await??;
     let mut answer = answer(jobs, &uri, StatusCode::ACCEPTED, &dkron::job(&view));
-    if let Ok(id) = HeaderValue::from_str(&format!("{launch}-1-{}", jobs.node().name)) {
+    if let Some(id) = id_of(jobs, &name, launch).await? {
         answer.headers_mut().insert(EXECUTION, id);
     }
     Ok(answer)
@@ -271,7 +304,7 @@ async fn executions(
     let (jobs, given) = (jobs(&api)?, given(&uri));
     let limit = place(&given, "output_size_limit")?;
     let mut runs: Vec<(Launch, usize)> = Vec::new();
-    for launch in jobs.history(&name, None, EXECUTIONS_MAX).await? {
+    for launch in jobs.history(&name, None, usize::MAX).await? {
         // A failed launch without a node has one row, with the reason.
         let is_empty = launch.runs.is_empty() && launch.state == LaunchState::Failed;
         let rows = launch.runs.len() + usize::from(is_empty);
@@ -286,7 +319,8 @@ async fn executions(
     let (start, end) = (place(&given, "_start")?, place(&given, "_end")?);
     let (start, end) = (start.unwrap_or(0), end.unwrap_or(usize::MAX));
     let mut list = Vec::new();
-    for (launch, run) in runs.iter().skip(start).take(end.saturating_sub(start)) {
+    let count = end.saturating_sub(start).min(EXECUTIONS_MAX);
+    for (launch, run) in runs.iter().skip(start).take(count) {
         list.push(shown(jobs, &name, launch, *run, limit).await?);
     }
     Ok(with_total(answer(jobs, &uri, StatusCode::OK, &Value::from(list)), total))
@@ -301,7 +335,9 @@ async fn execution(
     let unknown = || JobError::UnknownLaunch { job: name.clone(), launch: id.clone() };
     let (launch, run) = dkron::execution_of(&id).ok_or_else(unknown)?;
     let found = jobs.launch(&name, launch).await?;
-    if dkron::execution_id(&found, run) != id {
+    // An id that was given before there was a node has none.
+    let is_early = id == format!("{launch}-{}-", run + 1) && run <= found.runs.len();
+    if dkron::execution_id(&found, run) != id && !is_early {
         return Err(unknown().into());
     }
     let shown = shown(jobs, &name, &found, run, None).await?;
@@ -392,7 +428,11 @@ async fn restore(
     let jobs = jobs(&api)?;
     let backup: Value = parse(&bytes)?;
     let mut report = Vec::new();
-    for (mut spec, _) in dkron::read_backup(&backup)? {
+    let backup = dkron::read_backup(&backup)?;
+    for (name, error) in backup.refused {
+        report.push(format!("fail create {name}: {error}"));
+    }
+    for (mut spec, _) in backup.jobs {
         let disabled = disable_spent(&mut spec, SystemTime::now().into());
         let disabled = disabled.map_or_else(String::new, |note| format!(" ({note})"));
         let name = spec.name.clone();

@@ -1,12 +1,15 @@
 //! The executor `http`: one request, whose status and body are compared with what is expected.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 use regex_lite::Regex;
-use turnwheel_flow::{HttpRequest, Io, IoCall};
+use turnwheel_flow::{HttpRequest, IoCall};
 use turnwheel_jobs::{Call, Done, Executor, Settings, Span, Verdict, Work};
 
 use super::tls::{self, Tls};
+use crate::io::http::Enough;
 use crate::io::HostIo;
 
 /// Settings that the executor knows.
@@ -101,27 +104,46 @@ impl Executor for Requests {
     }
 }
 
+/// Keeps the end of an answer, twice as much as is wanted at most, and counts its bytes.
+fn keep_end(max: u64, bytes: Arc<AtomicU64>) -> Enough {
+    let max = usize::try_from(max).unwrap_or(usize::MAX);
+    let mut kept = 0;
+    Box::new(move |answer| {
+        bytes.fetch_add((answer.body.len() - kept) as u64, Ordering::Relaxed);
+        if answer.body.len() > max.saturating_mul(2) {
+            answer.body.drain(..answer.body.len() - max);
+        }
+        kept = answer.body.len();
+        false
+    })
+}
+
 impl Requests {
     fn send(&self, work: &Work, call: &Call<'_>) -> Result<Done, String> {
         let Parsed { request, limit, codes, body, tls } = parse(&work.config)?;
         let limit = work.timeout.map_or(limit, |other| other.min(limit));
         let call = IoCall::new(&work.key, call.cancelled()).limit(Some(limit.0));
+        let bytes = Arc::new(AtomicU64::new(0));
+        let end = Some(keep_end(work.output_max, Arc::clone(&bytes)));
         let answer = match tls {
-            None => self.io.http(&request, &call),
-            Some(tls) => tls.client(&self.io, &self.clients)?.send(&request, None, &call),
+            None => self.io.client().send(&request, end, &call),
+            Some(tls) => tls.client(&self.io, &self.clients)?.send(&request, end, &call),
         };
-        let answer = answer.map_err(|error| error.message)?;
+        let mut answer = answer.map_err(|error| error.message)?;
+        let max = usize::try_from(work.output_max).unwrap_or(usize::MAX);
+        answer.body.drain(..answer.body.len().saturating_sub(max));
         let output = String::from_utf8_lossy(&answer.body).into_owned();
         let is_expected = match codes.is_empty() {
             true => answer.status == 200,
             false => codes.contains(&answer.status),
         };
-        Ok(if !is_expected {
+        let done = if !is_expected {
             Done::failure(format!("the status {} is not expected", answer.status), output)
         } else if body.is_some_and(|body| !body.is_match(&output)) {
             Done::failure("the body does not match expectBody", output)
         } else {
             Done::success(output)
-        })
+        };
+        Ok(Done { output_bytes: bytes.load(Ordering::Relaxed), ..done })
     }
 }

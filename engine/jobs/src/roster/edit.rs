@@ -125,6 +125,16 @@ impl Roster {
         if old == spec && !is_broken {
             return Ok(false);
         }
+        let only_off = JobSpec { disabled: true, ..old.clone() } == spec;
+        if only_off {
+            // Whatever has vanished since it was stored, it can be switched off.
+            let Some(entry) = self.entries.get_mut(&name) else { return Ok(false) };
+            let record = &mut entry.record;
+            record.spec = Shared::new(spec);
+            record.revision += 1;
+            (record.changed_at, record.changed_by) = (now, by);
+            return Ok(true);
+        }
         let is_new_schedule = is_broken || timing_of(&old) != timing_of(&spec);
         let anchor = if is_new_schedule { now } else { anchor };
         gone.extend(old.after.iter().cloned());
@@ -217,6 +227,18 @@ impl Roster {
         self.graph.set(name, []);
         self.write(name, cx);
     }
+}
+
+/// Checks the settings of a job as far as they can be without the server that it is for.
+///
+/// # Errors
+///
+/// A setting has a value that it cannot have.
+pub fn check(spec: &JobSpec, now: Time) -> Result<(), JobError> {
+    spec.check()?;
+    let schedule = schedule_of(spec, now, &TimeZone::UTC);
+    let wrong = |problem| JobError::setting(&spec.name, "schedule", problem);
+    schedule.map(drop).map_err(wrong)
 }
 
 /// Disables a job of a backup whose one time has passed. Returns a note about that.

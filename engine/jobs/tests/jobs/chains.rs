@@ -161,7 +161,7 @@ fn a_backup_of_nested_jobs_comes_with_parents_first() {
         entry("b", ""),
         entry("a12", "a1"),
     ]);
-    let read = turnwheel_jobs::dkron::read_backup(&backup).unwrap();
+    let read = turnwheel_jobs::dkron::read_backup(&backup).unwrap().jobs;
     let names: Vec<&str> = read.iter().map(|(spec, _)| spec.name.as_str()).collect();
     let place = |name: &str| names.iter().position(|other| *other == name).unwrap();
     assert_eq!(names.len(), 8);
@@ -171,8 +171,41 @@ fn a_backup_of_nested_jobs_comes_with_parents_first() {
     let roots = read.iter().filter(|(spec, _)| spec.after.is_empty());
     assert_eq!(roots.count(), 3);
     let lone = json!([entry("c", ""), entry("leaf", "gone")]);
-    let error = turnwheel_jobs::dkron::read_backup(&lone).unwrap_err().to_string();
+    let read = turnwheel_jobs::dkron::read_backup(&lone).unwrap();
+    assert_eq!((read.jobs.len(), read.refused[0].0.as_str()), (1, "leaf"));
+    let error = read.refused[0].1.to_string();
     assert!(error.contains("«leaf»") && error.contains("«gone»"), "{error}");
+}
+
+#[test]
+fn a_job_of_a_backup_that_cannot_be_read_leaves_the_others_alone() {
+    let job = |name: &str, field: &str, value: serde_json::Value| {
+        let mut job = json!({"name": name, "schedule": "@daily", "executor": "shell"});
+        job[field] = value;
+        job
+    };
+    let backup = json!([
+        job("a", "retries", json!(-1)),
+        job("b", "starts_at", json!("0001-01-01T00:00:00Z")),
+        job("c", "parent_job", json!("a")),
+        job("d", "timezone", json!("Europe/Madrid")),
+        job("b", "owner", json!("second")),
+        job("e", "executor_config", json!({"command": "true", "success_codes": "0,1"})),
+        job("f", "tags", json!({"role": "web:1"})),
+        job("g", "parent_job", json!("g")),
+        7,
+    ]);
+    let read = turnwheel_jobs::dkron::read_backup(&backup).unwrap();
+    let names: Vec<&str> = read.jobs.iter().map(|(spec, _)| spec.name.as_str()).collect();
+    assert_eq!(names, ["b", "d", "e", "f"]);
+    let refused: Vec<&str> = read.refused.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(refused, ["a", "b", "", "g", "c"], "{:?}", read.refused);
+    let notes = |at: usize| read.jobs[at].1.join("; ");
+    assert!(read.jobs[0].0.starts_at.is_none() && read.jobs[0].0.owner.is_empty());
+    assert!(notes(1).contains("@daily is of the zone Europe/Madrid"), "{}", notes(1));
+    assert!(notes(2).contains("success_codes"), "{}", notes(2));
+    assert!(!read.jobs[2].0.config.contains_key("success_codes"));
+    assert!(notes(3).contains("labels role=web ("), "{}", notes(3));
 }
 
 #[test]
@@ -181,7 +214,7 @@ fn a_child_of_dkron_has_no_schedule_of_its_own() {
         {"name": "child", "schedule": "@every 1s", "parent_job": "parent", "executor": "play"},
         {"name": "parent", "schedule": "@manually", "executor": "play"},
     ]);
-    let read = turnwheel_jobs::dkron::read_backup(&backup).unwrap();
+    let read = turnwheel_jobs::dkron::read_backup(&backup).unwrap().jobs;
     assert!(read[1].1.iter().any(|note| note.contains("@every 1s is left out")), "{:?}", read[1].1);
     let stage = Stage::at("2026-01-01T00:00:00Z");
     read.into_iter().for_each(|(spec, _)| drop(stage.put(spec)));
@@ -196,7 +229,13 @@ fn a_child_of_dkron_has_no_schedule_of_its_own() {
 fn a_backup_with_a_cycle_is_refused_with_its_names() {
     let entry = |name: &str, parent: &str| json!({"name": name, "parent_job": parent});
     let backup = json!([entry("x", "b"), entry("a", "c"), entry("b", "a"), entry("c", "b")]);
-    let error = turnwheel_jobs::dkron::read_backup(&backup).unwrap_err().to_string();
+    let read = turnwheel_jobs::dkron::read_backup(&backup).unwrap();
+    assert_eq!(
+        (read.jobs.len(), read.refused.len()),
+        (0, 4),
+        "one of the cycle, and all behind it"
+    );
+    let error = read.refused[0].1.to_string();
     assert!(error.contains("would wait for each other"), "{error}");
     assert!(["a", "b", "c"].iter().all(|name| error.contains(&format!("{name} → "))), "{error}");
 }
