@@ -5,6 +5,7 @@ mod adoption;
 mod children;
 mod drains;
 mod keys;
+mod lock_circles;
 mod requests;
 mod schedules;
 mod slots_back;
@@ -111,6 +112,7 @@ impl Cluster {
         let name = format!("node {}", self.made);
         let world = World::builder().name(name).action(Play::new(&script)).action(Piece);
         let world = world.action(children::Leaf).action(children::Crowd);
+        let world = world.action(lock_circles::Locked);
         let world = world.group(&sim.group("plans")).seed(self.made << 32);
         let world = passing(&sim, world.join_later(&store)).expect("the world begins");
         let (frozen, since) = (Duration::ZERO, self.base.now());
