@@ -74,7 +74,7 @@ impl Machine<'_> {
             }
             Some(Kind::Listen(it)) => {
                 if let (Some(each), Some(listening)) = (&it.each, &self.cursor.listening) {
-                    let item = listening.queue.first().cloned().unwrap_or(Value::Null);
+                    let item = listening.queue.first().unwrap_or(Value::Null);
                     own.insert(each.item.clone(), item);
                     own.insert(each.at.clone(), json!(listening.count));
                 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::env::check;
+use super::gathered::Gathered;
 use super::machine::{Machine, Turn};
 use super::state::Listening;
 use super::unclear::Unclear;
@@ -92,7 +93,7 @@ impl Machine<'_> {
 
     fn listened(&mut self) -> Result<Turn, Fault> {
         let Listening { got, keys, .. } = self.cursor.listening.take().unwrap_or_default();
-        let mut turn = self.done(Value::Array(got))?;
+        let mut turn = self.done(Value::Array(got.all()))?;
         if let Turn::Done(outcome) = &mut turn {
             outcome.keys = keys;
         }
@@ -187,14 +188,14 @@ impl Machine<'_> {
             _ => None,
         };
         let listening = self.cursor.listening.as_ref();
-        let item = listening.and_then(|listening| listening.queue.first().cloned());
+        let item = listening.and_then(|listening| listening.queue.first());
         let count = listening.map_or(0, |listening| listening.count);
         let output = match each {
             Some(each) => self.iterated(each, &item.unwrap_or_default(), count, &value)?,
             None => value,
         };
         if let Some(listening) = &mut self.cursor.listening {
-            listening.queue.remove(0);
+            listening.queue.remove_first();
             listening.got.push(output);
             listening.count += 1;
             listening.is_busy = false;
@@ -202,7 +203,7 @@ impl Machine<'_> {
         if self.condition_holds()? {
             if let Some(listening) = &mut self.cursor.listening {
                 listening.is_over = true;
-                listening.queue.clear();
+                listening.queue = Gathered::default();
             }
         }
         self.go_on_listening()
@@ -263,7 +264,7 @@ impl Machine<'_> {
 
     /// The condition sees all events so far.
     fn until_holds(&self, text: &str, listening: &Listening) -> Result<bool, Fault> {
-        self.env.holds(text, &Value::Array(listening.got.clone()), STAGE)
+        self.env.holds(text, &Value::Array(listening.got.all()), STAGE)
     }
 
     /// Whether an event completes those of «until».

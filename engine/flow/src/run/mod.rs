@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `state` | what steps are given and keep |
 //! | `env` | what expressions see, and the way of data through a task |
+//! | `gathered` | events of a listening task, each stored once |
 //! | `machine`, `block`, `fork`, `extend`, `listen` | one turn of a task that is no effect. Pure. |
 //! | `action` | the actions of the world that call them |
 //! | `starter` | flows that begin with several events |
@@ -21,6 +22,7 @@ mod effect;
 mod env;
 mod extend;
 mod fork;
+mod gathered;
 mod grpc;
 mod http;
 mod listen;

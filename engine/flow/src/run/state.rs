@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use turnwheel_engine::PlanId;
 
+use super::gathered::Gathered;
 use crate::event::CloudEvent;
 use crate::fault::Fault;
 use crate::interest::filters_of;
@@ -236,7 +237,7 @@ pub(crate) enum Phase {
 #[serde(default)]
 pub(crate) struct Listening {
     /// Events, as they were read, in their order; outputs instead if each is processed.
-    pub(crate) got: Vec<Value>,
+    pub(crate) got: Gathered,
     /// Filters of «all» that have their event.
     pub(crate) filled: BTreeMap<usize, Value>,
     /// The same for «until».
@@ -248,7 +249,7 @@ pub(crate) struct Listening {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) expected: Vec<Map<String, Value>>,
     /// Events that wait to be processed.
-    pub(crate) queue: Vec<Value>,
+    pub(crate) queue: Gathered,
     /// Whether a processing is under way.
     pub(crate) is_busy: bool,
     /// Whether no further events are taken.

@@ -2,14 +2,21 @@
 
 use serde_json::json;
 use turnwheel_engine::World;
-use turnwheel_flow::{self as flow, FakeIo, Flows, WithFlows};
+use turnwheel_flow::{self as flow, CloudEvent, FakeIo, Flows, WithFlows};
+use turnwheel_runtime::completion::block_on;
 use turnwheel_sqlite::{rusqlite, SqliteStore};
 
 use crate::flow_common::{add, load};
 
 /// A text that is found nowhere else, and is not short.
 fn text(length: usize) -> String {
-    (0..length / 8).map(|number| format!("{:08x}", number * 2_654_435_761 % (1 << 32))).collect()
+    text_from(0, length)
+}
+
+fn text_from(first: usize, length: usize) -> String {
+    (first..first + length / 8)
+        .map(|number| format!("{:08x}", number * 2_654_435_761 % (1 << 32)))
+        .collect()
 }
 
 /// All bytes of the plans in a store.
@@ -56,4 +63,55 @@ do:
     assert_eq!(flow::result(&view).expect("it ended well"), output);
     assert_eq!(output["list"][0], text(LARGE));
     world.shutdown().expect("it ends in time");
+}
+
+/// Bytes of a plan that has collected so many events of so many bytes, and its output.
+fn collected(count: usize, length: usize, rest: &str) -> (usize, serde_json::Value) {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let path = folder.path().join("wheel.db");
+    let world = World::builder().flows(FakeIo::new()).build(SqliteStore::new(&path));
+    let world = world.expect("it can be built");
+    let flows = Flows::new(&world).expect("it has flows");
+    let flow = load(&format!(
+        "
+do:
+  - hear:
+      listen:
+        to: {{ any: [{{ with: {{ type: reading }} }}], until: {{ one: {{ with: {{ type: end }} }} }} }}
+{rest}
+"
+    ));
+    add(&flows, &flow);
+    let plan = flows.start(&flow, json!({})).wait().expect("it starts");
+    let event = |id: usize, kind: &str| CloudEvent::new(&id.to_string(), "https://s.example", kind);
+    let listens = || plan.view().wait().expect("it is there").waits_for().contains("reading");
+    let begun = std::time::Instant::now();
+    while !listens() {
+        assert!(begun.elapsed().as_secs() < 20, "it does not listen");
+        std::thread::yield_now();
+    }
+    for number in 0..count {
+        let data = json!({ "n": number, "text": text_from(number * length, length) });
+        let published = block_on(flows.publish(event(number, "reading").data(data)));
+        assert_eq!(published.expect("off the workers").expect("it is told").delivered, 1);
+    }
+    let published = block_on(flows.publish(event(count, "end")));
+    assert_eq!(published.expect("off the workers").expect("it is told").delivered, 1);
+    let view = plan.finished().wait().expect("it ends");
+    let output = flow::result(&view).expect("it ends well");
+    world.shutdown().expect("it ends in time");
+    (bytes(&path), output)
+}
+
+#[test]
+fn collected_events_take_place_in_proportion_to_their_number() {
+    const EACH: &str = "      foreach: { item: e, do: [ { s: { set: { n: '${ $e.n }' } } } ] }";
+    for (count, length, rest) in [(60, 1_000, ""), (70, 5_000, ""), (30, 1_000, EACH)] {
+        let (small, _) = collected(count, length, rest);
+        let (large, output) = collected(2 * count, length, rest);
+        println!("{count} events of {length} bytes: {small} bytes, twice as many: {large}");
+        assert!(2 * large <= 5 * small, "{count} of {length}: {small}, twice as many: {large}");
+        let numbers = output.as_array().expect("a list").iter().map(|it| it["n"].as_u64());
+        assert!(numbers.eq((0..2 * count as u64).map(Some)));
+    }
 }
