@@ -142,8 +142,26 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// The engine's output, for people.
+/// The engine's output, for people: the first whole lines of a long one, because a part of a line may
+/// be a part of a secret, which is not found to be masked.
 pub(super) fn shown(ended: &ProcessResult) -> String {
     let said = if ended.stderr.trim().is_empty() { &ended.stdout } else { &ended.stderr };
-    said.trim().chars().take(SHOWN_MAX).collect()
+    let said = said.trim();
+    let Some((cut, _)) = said.char_indices().nth(SHOWN_MAX) else { return said.to_owned() };
+    let end = said[..cut].rfind('\n').unwrap_or(0);
+    format!("{}…", &said[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_output_is_cut_between_its_lines() {
+        let shown = |stderr: String| shown(&ProcessResult { stderr, ..ProcessResult::default() });
+        assert_eq!(shown(" short\nlines \n".to_owned()), "short\nlines");
+        let line = format!("first line\n{} s3cret", "x".repeat(SHOWN_MAX - 14));
+        assert_eq!(shown(line.clone()), "first line…");
+        assert_eq!(shown(line[11..].repeat(2)), "…");
+    }
 }

@@ -12,9 +12,6 @@ use turnwheel_flow::GrpcResponse;
 use super::super::target::decoded;
 use super::{describe, written};
 
-/// Characters of what a server says about a status.
-const SAID_CHARS: usize = 1_000;
-
 /// Servers leave the padding out, and some do not.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
@@ -69,7 +66,7 @@ impl Status {
         let code = headers.get("grpc-status")?.to_str().ok().and_then(|code| code.parse().ok());
         let message = text("grpc-message").map(decoded).unwrap_or_default();
         let details = text("grpc-status-details-bin").map(details).unwrap_or_default();
-        let message = message.chars().take(SAID_CHARS).collect();
+        // The message is not cut here: what is shown of it is masked first.
         // A code that is no number is an unknown one.
         Some(Self { code: code.unwrap_or(2), message, details })
     }

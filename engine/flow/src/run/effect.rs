@@ -1,11 +1,12 @@
 //! Tasks with outside calls: the steps before and after the call.
 
-use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
 use serde_json::{Map, Value};
 use turnwheel_engine::action::{Action, StepContext};
 
 use super::env::{Around, Env};
+use super::hidden::{Hidden, MASK};
 use super::state::{Outcome, TaskInput, TaskOutput};
 use super::{asyncapi, container, grpc, http, mcp, openapi, process};
 use crate::bench::Bench;
@@ -15,19 +16,16 @@ use crate::model::{Authentication, Kind, Properties, Task};
 use crate::scope::Stage;
 use crate::Definition;
 
-/// Text in place of a secret.
-const MASK: &str = "••••";
-
-/// Texts of secrets that are shorter are not looked for: they would be found everywhere.
-const SECRET_LENGTH_MIN: usize = 4;
+/// Characters of what a service or a process says that an error shows.
+const SAID_CHARS: usize = 500;
 
 /// A task that does something outside, and its world.
 pub(super) struct Effect<'a, 'e> {
     pub(super) io: &'a dyn Io,
     pub(super) env: Env<'e>,
     pub(super) call: IoCall<'a>,
-    /// Texts that must not be seen.
-    pub(super) hidden: Vec<String>,
+    /// What must not be seen.
+    pub(super) hidden: Hidden,
     /// Takes a sign of life, with what is to be seen of it.
     pub(super) beat: &'a (dyn Fn(&str) + Sync),
 }
@@ -50,7 +48,7 @@ pub(super) fn run<A: Action<Input = TaskInput, Output = TaskOutput>>(
     let env = Env::of_task(flow, task, around, &step.input);
     // A text can always be written as JSON.
     let beat = |lines: &str| drop(step.heartbeat(lines));
-    let mut effect = Effect { io: &*bench.io, env, call, hidden: Vec::new(), beat: &beat };
+    let mut effect = Effect { io: &*bench.io, env, call, hidden: Hidden::default(), beat: &beat };
     match effect.run(task) {
         Ok(mut outcome) => {
             effect.mask_in(&mut outcome.output);
@@ -117,41 +115,24 @@ impl Effect<'_, '_> {
     }
 
     pub(super) fn hide(&mut self, secret: &Value) {
-        match secret {
-            Value::String(text) if !text.is_empty() => {
-                if text.len() >= SECRET_LENGTH_MIN {
-                    self.hidden
-                        .extend([STANDARD_NO_PAD.encode(text), URL_SAFE_NO_PAD.encode(text)]);
-                }
-                self.hidden.push(text.clone());
-            }
-            Value::Array(elements) => elements.iter().for_each(|element| self.hide(element)),
-            Value::Object(fields) => fields.values().for_each(|value| self.hide(value)),
-            _ => {}
-        }
+        self.hidden.add(secret);
     }
 
     /// Masks what must not be seen.
     pub(super) fn mask(&self, text: &mut String) {
-        for secret in &self.hidden {
-            // A short one is part of other texts by chance.
-            if text == secret {
-                *text = MASK.to_owned();
-            } else if secret.len() >= SECRET_LENGTH_MIN && text.contains(secret.as_str()) {
-                *text = text.replace(secret.as_str(), MASK);
-            }
-        }
+        self.hidden.mask(text);
     }
 
-    /// The same in data: the answer may show the request.
+    /// What somebody has said, for an error: masked first, because a part of a secret is not found.
+    pub(super) fn said(&self, text: &str) -> String {
+        let mut whole = text.to_owned();
+        self.mask(&mut whole);
+        whole.chars().take(SAID_CHARS).collect()
+    }
+
+    /// Masks data: the answer may show the request.
     fn mask_in(&self, value: &mut Value) {
-        match value {
-            _ if self.hidden.is_empty() => {}
-            Value::String(text) => self.mask(text),
-            Value::Array(elements) => elements.iter_mut().for_each(|value| self.mask_in(value)),
-            Value::Object(fields) => fields.values_mut().for_each(|value| self.mask_in(value)),
-            _ => {}
-        }
+        self.hidden.mask_in(value);
     }
 }
 

@@ -70,7 +70,7 @@ pub(super) fn call(effect: &mut Effect<'_, '_>, it: &Grpc) -> Result<Value, Faul
     }
     let response = effect.io.grpc(&request, &effect.call).map_err(fault_of)?;
     if response.status != 0 {
-        let detail = format!("{} answered {}", request.shown(), response.error());
+        let detail = format!("{} answered {}", request.shown(), effect.said(&response.error()));
         return Err(Fault::communication(response.http_status(), detail));
     }
     Ok(response.output)

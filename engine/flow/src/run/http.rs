@@ -97,10 +97,13 @@ pub(super) fn send(
 ) -> Result<Value, Fault> {
     let mut shown = request.uri.clone();
     effect.mask(&mut shown);
-    let response = effect.io.http(&request, &effect.call).map_err(fault_of)?;
+    let mut response = effect.io.http(&request, &effect.call).map_err(fault_of)?;
     let limit = if redirects { 399 } else { 299 };
     if !(200..=limit).contains(&response.status) {
         return Err(status_fault(effect, &request, &response));
+    }
+    if output == HttpOutput::Raw || std::str::from_utf8(&response.body).is_err() {
+        effect.hidden.mask_bytes(&mut response.body);
     }
     match output {
         HttpOutput::Raw => Ok(Value::String(STANDARD.encode(&response.body))),
@@ -117,8 +120,7 @@ pub(super) fn status_fault(
 ) -> Fault {
     let mut shown = request.uri.clone();
     effect.mask(&mut shown);
-    let said = String::from_utf8_lossy(&response.body);
-    let said: String = said.chars().take(500).collect();
+    let said = effect.said(&String::from_utf8_lossy(&response.body));
     let detail = format!("{} {shown} answered {}: {said}", request.method, response.status);
     Fault::communication(response.status, detail)
 }

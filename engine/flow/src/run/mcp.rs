@@ -19,9 +19,6 @@ use crate::model::{Endpoint, Mcp, McpTransport};
 const HELLO: u64 = 0;
 const REQUEST: u64 = 1;
 
-/// Characters of what a server says that an error shows.
-const SAID_CHARS: usize = 500;
-
 pub(super) fn call(effect: &mut Effect<'_, '_>, it: &Mcp) -> Result<Value, Fault> {
     if let Some(timeout) = &it.timeout {
         let own = effect.env.duration(timeout)?;
@@ -69,9 +66,7 @@ fn initialized() -> Value {
 }
 
 fn shown(effect: &Effect<'_, '_>, value: &impl ToString) -> String {
-    let mut text: String = value.to_string().chars().take(SAID_CHARS).collect();
-    effect.mask(&mut text);
-    text
+    effect.said(&value.to_string())
 }
 
 /// The result of a message, if it answers the request with this id.

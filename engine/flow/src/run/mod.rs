@@ -10,6 +10,7 @@
 //! | `starter` | flows that begin with several events |
 //! | `sink` | events that leave the host, through an outbox of plans |
 //! | `outside`, `effect`, `process`, `container` | tasks that do something outside |
+//! | `hidden` | secrets that are masked in what they bring |
 //! | `worker` | tasks that external workers do |
 //! | `http`, `uri`, `openapi`, `asyncapi`, `mcp`, `auth` | those of them that call a service |
 
@@ -24,6 +25,7 @@ mod extend;
 mod fork;
 mod gathered;
 mod grpc;
+mod hidden;
 mod http;
 mod listen;
 mod live;

@@ -95,8 +95,7 @@ pub(super) fn output(
 ) -> Result<Value, Fault> {
     let ProcessResult { code, stdout, stderr } = result;
     if code != 0 && !matches!(returns, Returns::Code | Returns::All) {
-        let mut said: String = stderr.chars().take(500).collect();
-        effect.mask(&mut said);
+        let said = effect.said(&stderr);
         return Err(Fault::runtime(format!("the process ended with code {code}: {}", said.trim())));
     }
     let text = |text: String| Value::String(text);

@@ -22,6 +22,7 @@ mod namespaces;
 mod problems;
 mod resources;
 mod retries;
+mod secrets;
 mod services;
 mod sinks;
 mod sizes;

@@ -1,0 +1,134 @@
+//! Texts that must not be seen, and how they are found in what a call has brought.
+
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use base64::Engine;
+use serde_json::Value;
+
+use super::uri::encoded;
+
+/// Text in place of a secret.
+pub(super) const MASK: &str = "••••";
+
+/// Texts of secrets that are shorter are not looked for: they would be found everywhere.
+const SECRET_LENGTH_MIN: usize = 4;
+
+/// Secrets of a call, also as they look in base64 and in addresses.
+#[derive(Debug, Default)]
+pub(super) struct Hidden(Vec<String>);
+
+impl Hidden {
+    pub(super) fn add(&mut self, secret: &Value) {
+        match secret {
+            Value::String(text) if !text.is_empty() => {
+                self.0.push(text.clone());
+                if text.len() >= SECRET_LENGTH_MIN {
+                    self.0.extend(in_base64(text.as_bytes()));
+                    self.0.push(encoded(text));
+                }
+                // A longer text first: it may have a shorter one in it.
+                self.0.sort_by_key(|text| std::cmp::Reverse(text.len()));
+                self.0.dedup();
+            }
+            Value::Array(elements) => elements.iter().for_each(|element| self.add(element)),
+            Value::Object(fields) => fields.values().for_each(|value| self.add(value)),
+            _ => {}
+        }
+    }
+
+    pub(super) fn mask(&self, text: &mut String) {
+        for secret in &self.0 {
+            // A short one is part of other texts by chance.
+            if text == secret {
+                *text = MASK.to_owned();
+            } else if secret.len() >= SECRET_LENGTH_MIN && text.contains(secret.as_str()) {
+                *text = text.replace(secret.as_str(), MASK);
+            }
+        }
+    }
+
+    /// Masks bytes that become base64, where a secret cannot be found any more.
+    pub(super) fn mask_bytes(&self, bytes: &mut Vec<u8>) {
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            let mut text = text.to_owned();
+            self.mask(&mut text);
+            *bytes = text.into_bytes();
+            return;
+        }
+        // A text with one character for each byte.
+        let of = |bytes: &[u8]| bytes.iter().map(|byte| char::from(*byte)).collect::<String>();
+        let (mut text, mask) = (of(bytes), of(MASK.as_bytes()));
+        for secret in self.0.iter().filter(|secret| secret.len() >= SECRET_LENGTH_MIN) {
+            text = text.replace(&of(secret.as_bytes()), &mask);
+        }
+        *bytes = text.chars().filter_map(|sign| u8::try_from(u32::from(sign)).ok()).collect();
+    }
+
+    /// Masks data.
+    pub(super) fn mask_in(&self, value: &mut Value) {
+        match value {
+            _ if self.0.is_empty() => {}
+            Value::String(text) => self.mask(text),
+            Value::Array(elements) => elements.iter_mut().for_each(|value| self.mask_in(value)),
+            Value::Object(fields) => fields.values_mut().for_each(|value| self.mask_in(value)),
+            _ => {}
+        }
+    }
+}
+
+/// A secret as it looks inside of base64, in both alphabets: at its end, and in the middle for each of
+/// the three places that its first byte can have in a group. Characters that also depend on what is
+/// around it are left out.
+fn in_base64(secret: &[u8]) -> Vec<String> {
+    let mut all = vec![STANDARD_NO_PAD.encode(secret), URL_SAFE_NO_PAD.encode(secret)];
+    for before in 0..3 {
+        let mut group = vec![0; before];
+        group.extend(secret);
+        // A character has six bits.
+        let (from, to) = ((before * 8).div_ceil(6), group.len() * 8 / 6);
+        all.push(STANDARD_NO_PAD.encode(&group)[from..to].to_owned());
+        all.push(URL_SAFE_NO_PAD.encode(&group)[from..to].to_owned());
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secret_is_found_in_base64_wherever_its_group_begins() {
+        let secret = "s3cr3t?>~value";
+        let mut hidden = Hidden::default();
+        hidden.add(&Value::String(secret.to_owned()));
+        for (before, after) in (0..7).flat_map(|before| (0..4).map(move |after| (before, after))) {
+            let plain = format!(
+                "{}{secret}{}",
+                "ab:cdef?"[..before].to_owned(),
+                "x>?z"[..after].to_owned()
+            );
+            for mut text in [STANDARD_NO_PAD.encode(&plain), URL_SAFE_NO_PAD.encode(&plain)] {
+                let whole = text.clone();
+                hidden.mask(&mut text);
+                assert!(text.contains(MASK), "{before} before and {after} after in {whole}");
+                // At most one character of what depends on it remains at each side.
+                let left = text.replace(MASK, "").len();
+                assert!(left * 6 <= (before + after) * 8 + 24, "{text} of {whole}");
+            }
+        }
+    }
+
+    #[test]
+    fn secret_is_found_in_addresses_and_in_bytes_that_are_no_text() {
+        let mut hidden = Hidden::default();
+        hidden.add(&serde_json::json!({ "password": "a b/c", "pin": "12" }));
+        let mut text = "https://x.example/?p=a%20b%2Fc&q=12".to_owned();
+        hidden.mask(&mut text);
+        assert_eq!(text, "https://x.example/?p=••••&q=12");
+        let mut bytes = [b"\xff".as_slice(), b"a b/c", b"\x00a b/ca b/c"].concat();
+        hidden.mask_bytes(&mut bytes);
+        assert_eq!(
+            bytes,
+            [b"\xff", MASK.as_bytes(), b"\0", MASK.as_bytes(), MASK.as_bytes()].concat()
+        );
+    }
+}
