@@ -7,8 +7,14 @@ mod serve_common;
 mod access;
 mod database;
 mod full;
+#[cfg(feature = "grpc")]
+#[path = "../io/grpc_server.rs"]
+#[expect(dead_code, reason = "it has more for the tests of calls themselves")]
+mod grpc_server;
 mod job_clients;
 mod job_files;
+#[cfg(feature = "grpc")]
+mod job_grpc;
 mod job_kinds;
 mod job_live;
 mod job_memory;

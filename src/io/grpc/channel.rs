@@ -11,8 +11,8 @@ use prost_reflect::prost::Message as _;
 use prost_reflect::DynamicMessage;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::rustls::{crypto, ClientConfig, RootCertStore};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 use turnwheel_flow::{IoError, IoErrorKind};
 
@@ -30,8 +30,8 @@ const HEADERS_MAX: u32 = 64 * 1_024;
 /// Bytes that a server may send before they are read.
 const WINDOW: u32 = 256 * 1_024;
 
-/// Memory beside their bytes that waiting frames may take. Servers send each message of a stream in a
-/// frame of its own, and what the library allows by itself is used up by a burst of small ones.
+/// Memory beside their bytes that waiting frames may take. Servers send each message of a stream in
+/// a frame of its own, and what the library allows by itself is used up by a burst of small ones.
 const FRAMES: usize = 64 * WINDOW as usize;
 
 /// The flag and the length before a message.
@@ -48,26 +48,32 @@ pub(super) struct Head<'a> {
     pub(super) limit: usize,
 }
 
-/// Roots as for other requests.
-pub(super) fn tls_config() -> Result<Arc<ClientConfig>, IoError> {
-    let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    let config = builder()?.with_root_certificates(roots).with_no_client_auth();
-    Ok(for_grpc(config))
-}
+/// The chain and the key by which a client says who it is.
+type Own = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-fn for_grpc(mut config: ClientConfig) -> Arc<ClientConfig> {
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
-    Arc::new(config)
-}
-
-fn builder() -> Result<
-    tokio_rustls::rustls::ConfigBuilder<ClientConfig, tokio_rustls::rustls::WantsVerifier>,
-    IoError,
-> {
-    let provider = Arc::new(crypto::ring::default_provider());
-    let builder =
+/// TLS for HTTP/2. Without roots they are those of other requests.
+pub(in crate::io) fn tls_config(
+    roots: Vec<CertificateDer<'static>>,
+    own: Option<Own>,
+) -> Result<Arc<ClientConfig>, IoError> {
+    let wrong = |error: rustls::Error| {
+        IoError::new(IoErrorKind::Unsupported, format!("TLS cannot be used: {error}"))
+    };
+    let mut store = RootCertStore::empty();
+    match roots.is_empty() {
+        true => store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
+        false => roots.into_iter().try_for_each(|root| store.add(root)).map_err(wrong)?,
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    builder.map_err(|error| IoError::new(IoErrorKind::Unsupported, format!("TLS: {error}")))
+    let config = config.map_err(wrong)?.with_root_certificates(store);
+    let mut config = match own {
+        None => config.with_no_client_auth(),
+        Some((chain, key)) => config.with_client_auth_cert(chain, key).map_err(wrong)?,
+    };
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    Ok(Arc::new(config))
 }
 
 /// An open connection.

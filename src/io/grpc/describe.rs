@@ -87,7 +87,8 @@ fn compile(files: Vec<ProtoFile>, name: &str) -> Result<DescriptorPool, protox::
     Ok(compiler.descriptor_pool())
 }
 
-/// Whether brackets are nested deeper than the parser may go. Those in texts and comments count, too.
+/// Whether brackets are nested deeper than the parser may go. Those in texts and comments count,
+/// too.
 fn is_deep(text: &str) -> bool {
     let mut depth: usize = 0;
     text.bytes().any(|byte| {

@@ -1,8 +1,8 @@
 //! Calls of gRPC methods: one message there, and one or a stream of them back.
 //!
-//! A call has a connection of its own, on the thread of its caller, and ends with it: at its deadline,
-//! when it is cancelled, when enough has come. Nothing is sent to the service before the arguments were
-//! found to fit the message that the method takes.
+//! A call has a connection of its own, on the thread of its caller, and ends with it: at its
+//! deadline, when it is cancelled, when enough has come. Nothing is sent to the service before the
+//! arguments were found to fit the message that the method takes.
 //!
 //! | part | what it does |
 //! | --- | --- |
@@ -23,17 +23,24 @@ use serde_json::Value;
 use tokio_rustls::rustls::ClientConfig;
 use turnwheel_flow::{GrpcRequest, GrpcResponse, HttpResponse, IoCall, IoError, IoErrorKind};
 
-use self::channel::{tls_config, Channel, Head};
+use self::channel::{Channel, Head};
 use super::options::IoOptions;
 use super::request_span::RequestSpan;
 use super::scarce::patiently;
 use super::target::Target;
+
+pub(super) use self::channel::tls_config;
 
 /// Interval of looks at a cancel.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Messages of one answer.
 const MESSAGES_MAX: usize = 100_000;
+
+/// Checks the arguments of a call by the files that it has.
+pub(super) fn check(request: &GrpcRequest) -> Result<(), IoError> {
+    Prepared::new(describe::compiled(&request.protos, request)?, request).map(drop)
+}
 
 /// Calls a method, with certificates of its own if there are some.
 pub(super) fn call(
@@ -79,7 +86,7 @@ fn answer(
         let tls = match (request.is_tls, tls) {
             (false, _) => None,
             (true, Some(own)) => Some(own),
-            (true, None) => Some(tls_config()?),
+            (true, None) => Some(tls_config(Vec::new(), None)?),
         };
         let mut channel = Channel::open(options, &request.host, request.port, tls).await?;
         let prepared = match prepared {
@@ -209,8 +216,8 @@ impl Prepared {
     }
 }
 
-/// A message as data: numbers of 64 bits are texts, as the JSON mapping wants; fields without a value
-/// have their defaults, so that expressions find them.
+/// A message as data: numbers of 64 bits are texts, as the JSON mapping wants; fields without a
+/// value have their defaults, so that expressions find them.
 fn written(message: &DynamicMessage) -> Result<Value, serde_json::Error> {
     let options = SerializeOptions::new().skip_default_fields(false);
     message.serialize_with_options(serde_json::value::Serializer, &options)

@@ -8,6 +8,8 @@ mod cgroup;
 mod collectors;
 mod container;
 mod flow;
+#[cfg(feature = "grpc")]
+mod grpc;
 #[cfg(feature = "kafka")]
 mod kafka;
 #[cfg(feature = "nats")]
@@ -37,7 +39,7 @@ use super::HostIo;
 
 /// Executors of Dkron that are not built in.
 const ABSENT: [(&str, &str); 6] = [
-    ("grpc", PLUGIN),
+    ("grpc", "this program was built without the feature «grpc»"),
     ("kafka", "this program was built without the feature «kafka»"),
     ("nats", "this program was built without the feature «nats»"),
     ("rabbitmq", "this program was built without the feature «rabbitmq»"),
@@ -68,6 +70,8 @@ impl HostIo {
             .with("container", container::Containers { io: self.clone() })
             .with("docker", container::Containers { io: self.clone() })
             .with_notifier(notifier::Sender { io: self.clone() });
+        #[cfg(feature = "grpc")]
+        let executors = executors.with("grpc", grpc::Grpc { io: self.clone() });
         #[cfg(feature = "nats")]
         let executors = executors.with("nats", nats::Nats { io: self.clone() });
         #[cfg(feature = "rabbitmq")]

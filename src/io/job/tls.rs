@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
+#[cfg(feature = "grpc")]
+use tokio_rustls::rustls;
 use turnwheel_jobs::Settings;
 use ureq::tls::{parse_pem, Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig};
 
@@ -83,6 +85,38 @@ impl Tls {
         let client = Arc::new(Client::with_tls(&io.inner.options, config));
         clients.insert(digest, Arc::clone(&client));
         Ok(client)
+    }
+
+    /// The same for calls of gRPC.
+    #[cfg(feature = "grpc")]
+    pub(super) fn for_grpc(&self, io: &HostIo) -> Result<Arc<rustls::ClientConfig>, String> {
+        use rustls::pki_types::pem::PemObject as _;
+        use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+        if let Err(error) = io.may_run() {
+            return Err(format!("files of certificates are not read here: {}", error.message));
+        }
+        let list = |setting: &str, path: &str| -> Result<Vec<CertificateDer<'static>>, String> {
+            let wrong = |problem: &dyn std::fmt::Display| format!("{setting}: {path}: {problem}");
+            let found = CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error))?;
+            let found: Vec<_> = found.collect::<Result<_, _>>().map_err(|error| wrong(&error))?;
+            match found.is_empty() {
+                true => Err(wrong(&"the file has no certificate in PEM")),
+                false => Ok(found),
+            }
+        };
+        let roots = match self.roots.as_str() {
+            "" => Vec::new(),
+            path => list("tlsRootCAsFile", path)?,
+        };
+        let own = match self.certificate.as_str() {
+            "" => None,
+            path => {
+                let key = PrivateKeyDer::from_pem_file(&self.key);
+                let key = key.map_err(|error| format!("tlsCertificateKeyFile: {error}"))?;
+                Some((list("tlsCertificateFile", path)?, key))
+            }
+        };
+        crate::io::grpc::tls_config(roots, own).map_err(|error| error.message)
     }
 
     fn config(&self, certificate: &[u8], key: &[u8], roots: &[u8]) -> Result<TlsConfig, String> {
