@@ -12,6 +12,9 @@ use crate::io::{
     IoErrorKind, Process, ProcessResult, Reply, ScriptLanguage,
 };
 
+/// Bytes of an answer that come at once, if its reader may stop.
+const PART: usize = 7;
+
 type OnHttp = dyn Fn(&HttpRequest) -> Result<HttpResponse, IoError> + Send + Sync;
 type OnGrpc = dyn Fn(&GrpcRequest) -> Result<GrpcResponse, IoError> + Send + Sync;
 type OnContainer = dyn Fn(&Container) -> Result<ProcessResult, IoError> + Send + Sync;
@@ -187,6 +190,25 @@ impl Io for FakeIo {
     fn http(&self, request: &HttpRequest, call: &IoCall<'_>) -> Result<HttpResponse, IoError> {
         self.asked.lock().push(Asked::Http(request.clone(), call.key.to_owned()));
         self.http.as_ref().map_or_else(|| Err(nobody(&request.uri)), |answer| answer(request))
+    }
+
+    /// In parts of a few bytes; the last one comes with the end.
+    fn http_until(
+        &self,
+        request: &HttpRequest,
+        mut is_enough: Box<dyn FnMut(&HttpResponse) -> bool + Send>,
+        call: &IoCall<'_>,
+    ) -> Result<HttpResponse, IoError> {
+        let whole = self.http(request, call)?;
+        let mut read = HttpResponse { body: Vec::new(), ..whole.clone() };
+        let parts = whole.body.len() / PART;
+        for part in whole.body.chunks(PART).take(parts.saturating_sub(1)) {
+            read.body.extend_from_slice(part);
+            if is_enough(&read) {
+                return Ok(read);
+            }
+        }
+        Ok(whole)
     }
 
     fn grpc(&self, request: &GrpcRequest, call: &IoCall<'_>) -> Result<GrpcResponse, IoError> {

@@ -16,3 +16,6 @@ pub const LIVE_OUTPUT_BYTES: usize = 4 * 1_024;
 /// Tasks of a list after which a flow that jumps back in it begins a new run of its plan: few
 /// enough that the plan stays small, and many enough that a new run costs little.
 pub const FLOW_TASKS_PER_RUN: u32 = 256;
+
+/// Messages of one subscription of a flow: they are one output, and each condition looks at all of them.
+pub const SUBSCRIPTION_MESSAGES_MAX: u64 = 10_000;

@@ -4,6 +4,7 @@
 //! provides an [`Io`]; tests use a [`FakeIo`]. An implementation needs no clock: [`IoCall`] asks a
 //! call to end early.
 
+mod error;
 mod grpc;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use serde_json::Value;
 
 use crate::limits::{NAMESPACE_REQUESTS_MAX, NAMESPACE_TASKS_MAX, REQUESTS_MAX};
 
+pub use self::error::{IoError, IoErrorKind};
 pub use self::grpc::{GrpcRequest, GrpcResponse, ProtoFile};
 
 /// The outside effects of flows. Calls may block: they come from the blocking pool.
@@ -258,6 +260,11 @@ impl<'a> IoCall<'a> {
         IoCall { wrote: Some(wrote), until: self.until.clone(), ..*self }
     }
 
+    /// The same call with a time of its own, which begins anew.
+    pub(crate) fn within(&self, limit: Option<Duration>) -> IoCall<'_> {
+        IoCall { limit, until: OnceLock::new(), ..*self }
+    }
+
     /// The end of its time, which begins when this is asked first: requests of one call share it,
     /// such as that for a token and those of a session. Without a limit it has so much.
     pub fn until(&self, now: Instant, default: Duration) -> Instant {
@@ -457,43 +464,4 @@ pub struct ProcessResult {
     pub stdout: String,
     /// The same for errors.
     pub stderr: String,
-}
-
-/// Why nothing came of a call outside.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct IoError {
-    /// Kind of the error.
-    pub kind: IoErrorKind,
-    /// Description and place, for people. It must not contain secrets.
-    pub message: String,
-}
-
-/// Kind of an error of an outside call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum IoErrorKind {
-    /// Nobody answered, or not sensibly.
-    Communication,
-    /// It took longer than its limit.
-    TimedOut,
-    /// It was ended because nobody waits for it.
-    Cancelled,
-    /// More came than may.
-    TooLarge,
-    /// Missing.
-    NotFound,
-    /// Not allowed here.
-    Forbidden,
-    /// Data that do not have the shape which the service describes.
-    Invalid,
-    /// This host cannot do it at all.
-    Unsupported,
-}
-
-impl IoError {
-    /// An error with a message.
-    pub fn new(kind: IoErrorKind, message: impl fmt::Display) -> Self {
-        Self { kind, message: message.to_string() }
-    }
 }

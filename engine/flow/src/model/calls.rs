@@ -43,6 +43,18 @@ pub(crate) struct AsyncApi {
     pub(crate) payload: Option<Template>,
     pub(crate) headers: Option<Template>,
     pub(crate) authentication: Option<Authentication>,
+    /// Messages that are received; one is sent if there is none.
+    pub(crate) subscription: Option<Subscription>,
+}
+
+/// Messages to be received. It ends with the first of its conditions.
+#[derive(Debug)]
+pub(crate) struct Subscription {
+    pub(crate) filter: Option<String>,
+    pub(crate) amount: Option<u64>,
+    pub(crate) during: Option<Span>,
+    pub(crate) whilst: Option<String>,
+    pub(crate) until: Option<String>,
 }
 
 /// A call of a gRPC method.
@@ -82,6 +94,17 @@ pub(crate) struct Mcp {
     pub(crate) transport: McpTransport,
     /// Name and version of the client.
     pub(crate) client: (String, String),
+}
+
+/// A call of an agent that speaks A2A.
+#[derive(Debug)]
+pub(crate) struct A2a {
+    /// The description of the agent.
+    pub(crate) card: Option<Endpoint>,
+    /// The agent itself, if it has no card.
+    pub(crate) server: Option<Endpoint>,
+    pub(crate) method: &'static str,
+    pub(crate) parameters: Option<Template>,
 }
 
 /// The way to such a server.

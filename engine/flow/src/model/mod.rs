@@ -11,8 +11,8 @@ use crate::io::{PullPolicy, ScriptLanguage};
 use crate::schema::Schema;
 
 pub(crate) use self::calls::{
-    AsyncApi, Authentication, Endpoint, Grpc, Http, HttpOutput, Mcp, McpTransport, OpenApi,
-    Properties, Scheme, WorkerCall,
+    A2a, AsyncApi, Authentication, Endpoint, Grpc, Http, HttpOutput, Mcp, McpTransport, OpenApi,
+    Properties, Scheme, Subscription, WorkerCall,
 };
 
 /// A task of a definition: its place in [`Definition::tasks`](crate::Definition).
@@ -63,6 +63,7 @@ pub(crate) enum Kind {
     Flow(Box<SubFlow>),
     Worker(Box<WorkerCall>),
     Mcp(Box<Mcp>),
+    A2a(Box<A2a>),
 }
 
 /// A kind of tasks that do something outside, which may block.
@@ -78,7 +79,7 @@ impl Kind {
     /// Effect outside of the engine, if there is one.
     pub(crate) fn effect(&self) -> Option<Effect> {
         match self {
-            Self::Http(_) | Self::OpenApi(_) | Self::AsyncApi(_) | Self::Grpc(_) => {
+            Self::Http(_) | Self::OpenApi(_) | Self::AsyncApi(_) | Self::Grpc(_) | Self::A2a(_) => {
                 Some(Effect::Request)
             }
             Self::Process(_) | Self::Container(_) => Some(Effect::Command),
@@ -114,7 +115,8 @@ impl Kind {
             | Self::Grpc(_)
             | Self::Function { .. }
             | Self::Worker(_)
-            | Self::Mcp(_) => "call",
+            | Self::Mcp(_)
+            | Self::A2a(_) => "call",
             Self::Process(_) | Self::Container(_) | Self::Flow(_) => "run",
         }
     }
@@ -125,6 +127,10 @@ impl Kind {
             Self::Http(it) => [it.endpoint.authentication.as_ref(), None],
             Self::OpenApi(it) => [it.document.authentication.as_ref(), it.authentication.as_ref()],
             Self::AsyncApi(it) => [it.document.authentication.as_ref(), it.authentication.as_ref()],
+            Self::A2a(it) => [&it.card, &it.server].map(|place| {
+                let place = place.as_ref()?;
+                place.authentication.as_ref()
+            }),
             Self::Grpc(it) => {
                 let proto = it.proto.as_ref().and_then(|it| it.authentication.as_ref());
                 [proto, it.authentication.as_ref()]

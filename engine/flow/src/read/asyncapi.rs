@@ -1,9 +1,10 @@
-//! Calls of AsyncAPI: messages that are published over HTTP.
+//! Calls of AsyncAPI: messages that are published or received over HTTP.
 
 use super::fields::{field, Fields};
 use super::Reader;
 use crate::expr::{has_expression, Template};
-use crate::model::{AsyncApi, Kind};
+use crate::limits::SUBSCRIPTION_MESSAGES_MAX;
+use crate::model::{AsyncApi, Kind, Subscription};
 use crate::scope::Stage;
 use crate::text::{Content, Node};
 
@@ -50,42 +51,26 @@ impl Reader<'_> {
             "authentication",
         ];
         let fields = self.object(with, "the «with» of an AsyncAPI call", &known, &["document"]);
-        if let Some(node) = field(fields, "subscription") {
-            let hint =
-                "let the service send its messages as CloudEvents, and wait for them by «listen»";
-            self.unsupported(node, "call: asyncapi with a subscription", hint);
-            return None;
-        }
         if let Some(node) = field(fields, "protocol") {
             self.protocol(node);
         }
         let document = field(fields, "document").and_then(|node| self.resource(node, "«document»"));
-        let mut name = |name: &str| {
-            let node = field(fields, name)?;
-            let text = self.text(node, &format!("«{name}»"))?;
-            if has_expression(&text) {
-                self.wrong(node, format!("«{name}» cannot be an expression"));
-            }
-            Some(text)
-        };
-        let (channel, operation) = (name("channel"), name("operation"));
-        let place = match (channel, operation) {
-            (Some(channel), None) => Some((channel, true)),
-            (None, Some(operation)) => Some((operation, false)),
-            _ => {
-                self.wrong(
-                    with,
-                    "an AsyncAPI call must have «operation» or «channel», and one of them",
-                );
-                None
-            }
-        };
+        let place = self.place(with, fields);
         let (server, variables) = self.server(fields);
-        let Some(message) = field(fields, "message") else {
-            self.wrong(with, "an AsyncAPI call must have a «message» to publish");
+        let (message, subscription) = (field(fields, "message"), field(fields, "subscription"));
+        if message.is_some() == subscription.is_some() {
+            let hint = "a «message» to publish, or a «subscription»";
+            self.wrong_so(with, "an AsyncAPI call must have one thing to do", hint);
             return None;
+        }
+        let subscription = match subscription {
+            Some(node) => Some(self.subscription(node)?),
+            None => None,
         };
-        let fields_of_message = self.object(message, "«message»", &["payload", "headers"], &[]);
+        let fields_of_message = match message {
+            Some(message) => self.object(message, "«message»", &["payload", "headers"], &[]),
+            None => &[],
+        };
         let payload = field(fields_of_message, "payload");
         let payload = payload.map(|node| self.template(node, "«payload»", EFFECT));
         let headers = field(fields_of_message, "headers");
@@ -102,7 +87,63 @@ impl Reader<'_> {
             payload,
             headers,
             authentication,
+            subscription,
         })))
+    }
+
+    fn subscription(&mut self, node: &Node) -> Option<Subscription> {
+        let known = ["filter", "consume", "foreach"];
+        let fields = self.object(node, "«subscription»", &known, &["consume"]);
+        let hint = "take the messages, and let a task «for» go through them";
+        self.unsupported_field(fields, "foreach", "«foreach» of a subscription", hint);
+        let filter = field(fields, "filter");
+        let filter = filter.and_then(|node| self.expression(node, "«filter»", EFFECT));
+        let consume = field(fields, "consume")?;
+        let known = ["amount", "for", "while", "until"];
+        let fields = self.object(consume, "«consume»", &known, &[]);
+        if fields.is_empty() {
+            let hint = "«amount», «for», «while» or «until»";
+            self.wrong_so(consume, "«consume» does not say when it ends", hint);
+            return None;
+        }
+        let amount = field(fields, "amount").and_then(|node| {
+            let amount = self.integer(node, "«amount»")?;
+            if amount > SUBSCRIPTION_MESSAGES_MAX {
+                self.wrong(node, format!("«amount» can be at most {SUBSCRIPTION_MESSAGES_MAX}"));
+            }
+            Some(amount)
+        });
+        let during = field(fields, "for").and_then(|node| self.span(node, "«for»", EFFECT));
+        let mut condition = |name: &str| {
+            let node = field(fields, name)?;
+            self.expression(node, &format!("«{name}»"), EFFECT)
+        };
+        let (whilst, until) = (condition("while"), condition("until"));
+        Some(Subscription { filter, amount, during, whilst, until })
+    }
+
+    /// The name of a channel or operation, and whether it is a channel.
+    fn place(&mut self, with: &Node, fields: Fields<'_>) -> Option<(String, bool)> {
+        let mut name = |name: &str| {
+            let node = field(fields, name)?;
+            let text = self.text(node, &format!("«{name}»"))?;
+            if has_expression(&text) {
+                self.wrong(node, format!("«{name}» cannot be an expression"));
+            }
+            Some(text)
+        };
+        let (channel, operation) = (name("channel"), name("operation"));
+        match (channel, operation) {
+            (Some(channel), None) => Some((channel, true)),
+            (None, Some(operation)) => Some((operation, false)),
+            _ => {
+                self.wrong(
+                    with,
+                    "an AsyncAPI call must have «operation» or «channel», and one of them",
+                );
+                None
+            }
+        }
     }
 
     /// The name of a server, and its variables.

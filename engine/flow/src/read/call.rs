@@ -28,15 +28,7 @@ impl Reader<'_> {
             "mcp" => self.mcp(node, with),
             "asyncapi" => self.asyncapi(node, with),
             "grpc" => self.grpc(node, with),
-            "a2a" => {
-                let what = format!("call: {name}");
-                self.unsupported(
-                    node,
-                    &what,
-                    "call the service by «http», or run a program that does",
-                );
-                None
-            }
+            "a2a" => self.a2a(node, with),
             _ => {
                 let task = match name.contains('@') || name.contains("://") {
                     true => self.external_function(node, &name),

@@ -11,6 +11,7 @@
 //! | `external` | schemas and functions that are elsewhere |
 //! | `cycles` | endless recursion of functions |
 
+mod a2a;
 mod asyncapi;
 mod call;
 mod cycles;

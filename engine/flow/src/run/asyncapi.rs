@@ -11,6 +11,7 @@ use super::effect::Effect;
 use super::http::{add_headers, send, set_body};
 use super::openapi::{document, followed};
 use super::process::source;
+use super::subscribe::subscribe;
 use super::uri::{self, encoded};
 use crate::expr::as_text;
 use crate::fault::Fault;
@@ -36,7 +37,7 @@ pub(super) fn call(effect: &mut Effect<'_, '_>, it: &AsyncApi) -> Result<Value, 
     })?;
     let server = server(&document, &found, it.server.as_deref(), &variables)?;
     let mut request = HttpRequest {
-        method: method(&found),
+        method: method(&found, if it.subscription.is_some() { "GET" } else { "POST" }),
         uri: format!("{server}{}", address(&found, &variables)?),
         headers: Vec::new(),
         body: None,
@@ -45,6 +46,9 @@ pub(super) fn call(effect: &mut Effect<'_, '_>, it: &AsyncApi) -> Result<Value, 
     };
     if let Some(policy) = it.authentication.as_ref().or(it.document.authentication.as_ref()) {
         auth::authenticate(effect, policy, &mut request)?;
+    }
+    if let Some(subscription) = &it.subscription {
+        return subscribe(effect, request, subscription);
     }
     let mut headers = match headers {
         Value::Null => Map::new(),
@@ -100,9 +104,9 @@ fn find(document: &Value, place: &str, is_channel: bool) -> Option<Found> {
 }
 
 /// The method of the binding of HTTP, if it names one.
-fn method(found: &Found) -> String {
+fn method(found: &Found, default: &str) -> String {
     let named = found.operation.pointer("/bindings/http/method").and_then(Value::as_str);
-    named.unwrap_or("POST").to_ascii_uppercase()
+    named.unwrap_or(default).to_ascii_uppercase()
 }
 
 /// The type of the message, of the operation or of the document.

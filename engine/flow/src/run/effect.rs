@@ -8,7 +8,7 @@ use turnwheel_engine::action::{Action, StepContext};
 use super::env::{Around, Env};
 use super::hidden::{Hidden, MASK};
 use super::state::{Outcome, TaskInput, TaskOutput};
-use super::{asyncapi, container, grpc, http, mcp, openapi, process};
+use super::{a2a, asyncapi, container, grpc, http, mcp, openapi, process};
 use crate::bench::Bench;
 use crate::fault::Fault;
 use crate::io::{Io, IoCall, IoError, IoErrorKind};
@@ -84,6 +84,7 @@ impl Effect<'_, '_> {
             Kind::Grpc(it) => grpc::call(self, it)?,
             Kind::Process(it) => process::run(self, it)?,
             Kind::Container(it) => container::run(self, &task.name, it)?,
+            Kind::A2a(it) => a2a::call(self, it)?,
             Kind::Mcp(it) => mcp::call(self, it)?,
             _ => return Err(Fault::runtime("it does nothing outside")),
         };

@@ -1,4 +1,5 @@
-//! Calls of gRPC: the files of the service are read here, with what they import, and the host calls it.
+//! Calls of gRPC: the files of the service are read here, with what they import, and the host calls
+//! it.
 
 use std::collections::VecDeque;
 
@@ -100,8 +101,8 @@ fn files(effect: &mut Effect<'_, '_>, proto: &Endpoint) -> Result<Vec<ProtoFile>
     Ok(files)
 }
 
-/// The text of an import: of the folder of the service's file, or of a folder above it, because a file
-/// does not say which folder the names of its imports begin at.
+/// The text of an import: of the folder of the service's file, or of a folder above it, because a
+/// file does not say which folder the names of its imports begin at.
 fn imported(
     effect: &mut Effect<'_, '_>,
     base: &str,

@@ -281,6 +281,7 @@ impl Machine<'_> {
             | Kind::Process(_)
             | Kind::Container(_)
             | Kind::Grpc(_)
+            | Kind::A2a(_)
             | Kind::Mcp(_) => Err(Fault::runtime("an effect is run by another action")),
         }
     }

@@ -65,7 +65,7 @@ fn initialized() -> Value {
     json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })
 }
 
-fn shown(effect: &Effect<'_, '_>, value: &impl ToString) -> String {
+pub(super) fn shown(effect: &Effect<'_, '_>, value: &impl ToString) -> String {
     effect.said(&value.to_string())
 }
 
@@ -166,7 +166,7 @@ fn ask(
     Ok((found.ok_or_else(silent)??, response))
 }
 
-fn is_stream(response: &HttpResponse) -> bool {
+pub(super) fn is_stream(response: &HttpResponse) -> bool {
     response.header("content-type").is_some_and(|it| it.starts_with("text/event-stream"))
 }
 
@@ -202,7 +202,7 @@ impl Stream {
 }
 
 /// The data of the events of a stream.
-fn events(text: &str) -> Vec<String> {
+pub(super) fn events(text: &str) -> Vec<String> {
     let mut events = vec![String::new()];
     for line in text.lines() {
         let last = events.last_mut();

@@ -14,6 +14,7 @@
 //! | `worker` | tasks that external workers do |
 //! | `http`, `uri`, `openapi`, `asyncapi`, `mcp`, `auth` | those of them that call a service |
 
+mod a2a;
 mod action;
 mod asyncapi;
 mod auth;
@@ -38,6 +39,7 @@ mod process;
 mod sink;
 mod starter;
 mod state;
+mod subscribe;
 mod unclear;
 mod uri;
 mod worker;

@@ -5,6 +5,7 @@
 #[path = "../../../tests/common/mod.rs"]
 mod common;
 
+mod a2a;
 mod calls;
 mod cases;
 mod ends;
@@ -28,6 +29,7 @@ mod sinks;
 mod sizes;
 mod stand_ins;
 mod starts;
+mod subscriptions;
 mod tasks;
 mod time;
 mod variations;

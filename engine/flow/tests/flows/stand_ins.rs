@@ -31,8 +31,14 @@ fn asyncapi() -> Value {
             "bus": { "host": "bus.fake.com", "protocol": "kafka" },
             "staging": { "host": "staging.fake.com", "protocol": "https" },
         },
-        "channels": { "wanted": { "address": "pets/wanted" } },
+        "channels": {
+            "wanted": { "address": "pets/wanted" },
+            "/notifications": { "address": "notifications" },
+        },
         "operations": {
+            "getNotifications": {
+                "action": "receive", "channel": { "$ref": "#/channels/~1notifications" },
+            },
             "findPetsByStatus": { "action": "receive", "channel": { "$ref": "#/channels/wanted" } },
         },
     })
@@ -127,6 +133,12 @@ pub(crate) fn services() -> FakeIo {
         )
         .on_http(move |request| {
             let (status, body) = answer(request, &asked);
+            if request.uri.ends_with("/notifications") {
+                // One that passes the filters of the examples, and the end.
+                let headers = vec![("content-type".to_owned(), "text/event-stream".to_owned())];
+                let body = b"data: {\"from\":{}}\n\n".to_vec();
+                return Ok(HttpResponse { status: 200, headers, body });
+            }
             let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
             let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
             Ok(HttpResponse { status, headers, body })

@@ -1,0 +1,194 @@
+//! Messages that a service sends over HTTP, as a stream of events (SSE), until enough have come.
+//!
+//! The request has a thread of its own, which waits after each message for the verdict of this one:
+//! expressions are evaluated here.
+
+use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{json, Value};
+
+use super::effect::{fault_of, Effect};
+use super::http::{add_headers, status_fault};
+use super::mcp::{events, is_stream};
+use crate::fault::Fault;
+use crate::io::{HttpRequest, HttpResponse, IoErrorKind, HTTP_BODY_MAX};
+use crate::limits::SUBSCRIPTION_MESSAGES_MAX;
+use crate::model::Subscription;
+use crate::scope::Stage;
+
+const EFFECT: Stage = Stage::Definition { is_effect: true };
+
+/// Interval of looks whether the request has ended: its reader may stay after that, as one that was
+/// cancelled does.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The messages of a subscription.
+pub(super) fn subscribe(
+    effect: &Effect<'_, '_>,
+    mut request: HttpRequest,
+    it: &Subscription,
+) -> Result<Value, Fault> {
+    add_headers(&mut request, &json!({ "Accept": "text/event-stream" }))?;
+    let during = it.during.as_ref().map(|span| effect.env.duration(span)).transpose()?;
+    let mut taken = Taken { effect, it, messages: json!([]), seen: 0, count: 0, size: 0 };
+    if taken.is_over()? {
+        return Ok(json!([]));
+    }
+    // The time of «for» is an end as it should be, that of the task is not.
+    let is_short = |during: Duration| effect.call.limit.is_none_or(|limit| during < limit);
+    let has_end = during.is_some_and(is_short);
+    let limit = if has_end { during } else { effect.call.limit };
+    let call = effect.call.within(limit);
+    let (message, messages) = sync_channel(0);
+    let (verdict, verdicts) = sync_channel(0);
+    let mut parts = Parts { at: 0, message, verdicts };
+    let is_enough = Box::new(move |answer: &HttpResponse| parts.are_enough(answer));
+    let io = effect.io;
+    let (answer, judged) = thread::scope(|scope| {
+        let sent = scope.spawn(|| io.http_until(&request, is_enough, &call));
+        let judged = judge(&mut taken, &messages, &verdict, &|| sent.is_finished());
+        // Its further messages find nobody.
+        drop((messages, verdict));
+        (sent.join(), judged)
+    });
+    let mut is_complete = judged?;
+    let lost = |_| Fault::runtime("the thread of the subscription has panicked");
+    let answer = answer.map_err(lost)?;
+    if let Ok(response) = &answer {
+        // An implementation may read all of it and then tell.
+        let is_good = is_stream(response) && (200..300).contains(&response.status);
+        let (events, _) = whole_events(&response.body);
+        for event in events.iter().skip(taken.seen).filter(|_| is_good) {
+            is_complete = is_complete || taken.take(event)?;
+        }
+    }
+    match answer {
+        _ if is_complete => {}
+        Err(error) if error.kind == IoErrorKind::TimedOut && has_end => {}
+        Err(error) => return Err(fault_of(error)),
+        Ok(response) if !(200..300).contains(&response.status) => {
+            return Err(status_fault(effect, &request, &response));
+        }
+        Ok(response) if !is_stream(&response) => {
+            let problem = format!("{} answered no stream of events", request.uri);
+            return Err(Fault::communication(500, problem));
+        }
+        Ok(_) => {
+            let count = taken.count;
+            let problem = format!("{} has ended its stream after {count} messages", request.uri);
+            return Err(Fault::communication(500, problem));
+        }
+    }
+    Ok(taken.messages)
+}
+
+/// Takes messages until there are enough; false if the stream has ended before.
+fn judge(
+    taken: &mut Taken<'_, '_, '_>,
+    messages: &Receiver<String>,
+    verdict: &SyncSender<bool>,
+    has_ended: &dyn Fn() -> bool,
+) -> Result<bool, Fault> {
+    loop {
+        let text = match messages.recv_timeout(LOOK) {
+            Ok(text) => text,
+            Err(RecvTimeoutError::Timeout) if !has_ended() => continue,
+            Err(_) => return Ok(false),
+        };
+        let is_over = taken.take(&text);
+        // The request may have ended meanwhile, and its end is told by its answer.
+        let _gone = verdict.send(!matches!(is_over, Ok(false)));
+        if is_over? {
+            return Ok(true);
+        }
+    }
+}
+
+/// The events that are there to their end, an empty line, and how many bytes they have.
+fn whole_events(bytes: &[u8]) -> (Vec<String>, usize) {
+    let end = |mark: &[u8]| {
+        let at = bytes.windows(mark.len()).rposition(|part| part == mark);
+        at.map_or(0, |at| at + mark.len())
+    };
+    let end = end(b"\n\n").max(end(b"\r\n\r\n"));
+    let all = events(&String::from_utf8_lossy(&bytes[..end]));
+    (all.into_iter().filter(|event| !event.is_empty()).collect(), end)
+}
+
+/// The part of the stream that was looked at.
+struct Parts {
+    at: usize,
+    message: SyncSender<String>,
+    verdicts: Receiver<bool>,
+}
+
+impl Parts {
+    fn are_enough(&mut self, answer: &HttpResponse) -> bool {
+        if !is_stream(answer) || !(200..300).contains(&answer.status) {
+            return false;
+        }
+        let (events, end) = whole_events(&answer.body[self.at..]);
+        self.at += end;
+        events.into_iter().any(|event| {
+            // Without a judge there are enough.
+            self.message.send(event).is_err() || self.verdicts.recv().unwrap_or(true)
+        })
+    }
+}
+
+/// The messages so far.
+struct Taken<'a, 'b, 'e> {
+    effect: &'a Effect<'b, 'e>,
+    it: &'a Subscription,
+    /// A list, as expressions want it.
+    messages: Value,
+    /// Events that were looked at.
+    seen: usize,
+    count: u64,
+    size: usize,
+}
+
+impl Taken<'_, '_, '_> {
+    /// Takes a message if it passes the filter. True if no further ones are wanted.
+    fn take(&mut self, text: &str) -> Result<bool, Fault> {
+        self.seen += 1;
+        let env = &self.effect.env;
+        let payload = serde_json::from_str(text).unwrap_or_else(|_| json!(text));
+        let message = json!({ "payload": payload });
+        if let Some(filter) = &self.it.filter {
+            if !env.holds(filter, &message, EFFECT)? {
+                return Ok(false);
+            }
+        }
+        self.size += text.len();
+        self.count += 1;
+        if self.size > HTTP_BODY_MAX || self.count > SUBSCRIPTION_MESSAGES_MAX {
+            let problem = "the messages are too many: at most";
+            let problem =
+                format!("{problem} {SUBSCRIPTION_MESSAGES_MAX} of {HTTP_BODY_MAX} bytes are taken");
+            return Err(Fault::runtime(problem));
+        }
+        if let Value::Array(messages) = &mut self.messages {
+            messages.push(message);
+        }
+        if let Some(condition) = &self.it.whilst {
+            if !env.holds(condition, &self.messages, EFFECT)? {
+                return Ok(true);
+            }
+        }
+        self.is_over()
+    }
+
+    /// Whether there are enough, before the next message.
+    fn is_over(&self) -> Result<bool, Fault> {
+        if self.it.amount.is_some_and(|amount| self.count >= amount) {
+            return Ok(true);
+        }
+        match &self.it.until {
+            Some(text) => self.effect.env.holds(text, &self.messages, EFFECT),
+            None => Ok(false),
+        }
+    }
+}
