@@ -144,8 +144,8 @@ pub const APPENDS_MAX: u64 = 1 << 18;
 /// Appends in one commit: more would keep the first of them waiting without using the disk better.
 pub const COMMIT_APPENDS_MAX: usize = 1_024;
 
-/// Size up to which a commit is filled with changes that nobody waits for: a caller may wait for one
-/// such commit and share the next one, so it is short.
+/// Size up to which a commit is filled with changes that nobody waits for: a caller may wait for
+/// one such commit and share the next one, so it is short.
 pub const COMMIT_SPARE_MAX: usize = 256;
 
 /// Rows of the search tables that one commit brings up to date, at most, while few are behind: they

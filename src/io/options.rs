@@ -60,8 +60,8 @@ pub struct IoOptions {
     pub plugins: Option<PathBuf>,
     /// Whether plugins have the network of this host; else none, where the host can.
     pub plugins_network: bool,
-    /// A cgroup with the controller of memory: each command of a job with a limit of its memory gets one
-    /// below it.
+    /// A cgroup with the controller of memory: each command of a job with a limit of its memory
+    /// gets one below it.
     pub jobs_cgroup: Option<PathBuf>,
     /// The socket of the local syslog, for outputs of jobs.
     pub syslog: PathBuf,

@@ -110,8 +110,8 @@ type Wrote<'a> = &'a dyn Fn(&[u8]);
 /// The same, as a call has it.
 type Told<'a> = &'a (dyn Fn(&[u8]) + Sync);
 
-/// Questions about a long command: whether it is to end, whether its group is too large; its process
-/// once it has begun, and what it has written.
+/// Questions about a long command: whether it is to end, whether its group is too large; its
+/// process once it has begun, and what it has written.
 pub(super) struct Watch<'a> {
     pub(super) begun: &'a dyn Fn(u32),
     pub(super) is_over: &'a dyn Fn() -> bool,

@@ -17,5 +17,6 @@ pub const LIVE_OUTPUT_BYTES: usize = 4 * 1_024;
 /// enough that the plan stays small, and many enough that a new run costs little.
 pub const FLOW_TASKS_PER_RUN: u32 = 256;
 
-/// Messages of one subscription of a flow: they are one output, and each condition looks at all of them.
+/// Messages of one subscription of a flow: they are one output, and each condition looks at all of
+/// them.
 pub const SUBSCRIPTION_MESSAGES_MAX: u64 = 10_000;

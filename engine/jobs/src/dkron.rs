@@ -193,8 +193,8 @@ pub fn merge(view: &JobView, sent: &Map<String, Value>) -> Result<JobSpec, JobEr
     Ok(spec)
 }
 
-/// Settings of a job whose JSON is sent whole: fields that are not sent have their defaults, and what
-/// Dkron has no words for stays as it is.
+/// Settings of a job whose JSON is sent whole: fields that are not sent have their defaults, and
+/// what Dkron has no words for stays as it is.
 ///
 /// # Errors
 ///
@@ -219,8 +219,8 @@ pub struct Backup {
     pub refused: Vec<(String, JobError)>,
 }
 
-/// Reads a backup: a list of jobs. A `~` keeps the value that it has in Dkron. A job that cannot be read,
-/// whose parent is not there or left out, or that is there twice, is left out.
+/// Reads a backup: a list of jobs. A `~` keeps the value that it has in Dkron. A job that cannot be
+/// read, whose parent is not there or left out, or that is there twice, is left out.
 ///
 /// # Errors
 ///
@@ -306,8 +306,8 @@ pub fn read_backup(value: &Value) -> Result<Backup, JobError> {
     Ok(Backup { jobs: ordered, refused })
 }
 
-/// Why none of these jobs can be the next one: a parent is missing, or they wait for each other. With the
-/// name of one of them.
+/// Why none of these jobs can be the next one: a parent is missing, or they wait for each other.
+/// With the name of one of them.
 fn stuck<'a>(waiting: impl Iterator<Item = &'a JobSpec> + Clone) -> (String, JobError) {
     if let Some(cycle) = cycle_of(waiting.clone()) {
         let name = match &cycle {

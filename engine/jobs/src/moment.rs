@@ -27,8 +27,8 @@ pub fn parse(text: &str) -> Result<Time, String> {
     })
 }
 
-/// A moment before 1970 or at the end of the year 9999, as others write «never»: the first or the last
-/// that there is here.
+/// A moment before 1970 or at the end of the year 9999, as others write «never»: the first or the
+/// last that there is here.
 fn beyond(text: &str) -> Option<Time> {
     let (local, offset) = text.split_at_checked("2026-01-01T10:00:00".len())?;
     let offset = offset

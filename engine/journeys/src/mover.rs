@@ -109,8 +109,8 @@ impl Mover {
         Ok(())
     }
 
-    /// Moves the users of a platform who are on an older version of a journey. Returns how many have
-    /// moved: those without a place in the newer version finish on theirs.
+    /// Moves the users of a platform who are on an older version of a journey. Returns how many
+    /// have moved: those without a place in the newer version finish on theirs.
     async fn move_all(&self, catalogue: &Catalogue, chart: &Chart) -> Result<u64, JourneyError> {
         let prefix = format!("{}/", chart.settings.platform);
         let (mut after, mut moved) = (prefix.clone(), 0u64);

@@ -163,13 +163,14 @@ impl<'a> Schedules<'a> {
         self.at_owner(ScheduleRequest::Remove { name: name.to_owned() })
     }
 
-    /// Launches now, whatever the overlap policy says and whether it is paused or not; answers the plan.
+    /// Launches now, whatever the overlap policy says and whether it is paused or not; answers the
+    /// plan.
     pub fn trigger_now(&self, name: &str, by: &str) -> Asked<PlanId> {
         self.trigger(name, by, None)
     }
 
-    /// The same with an idempotency key: asked again with this key, it answers the plan of the first
-    /// time. A key is of one schedule.
+    /// The same with an idempotency key: asked again with this key, it answers the plan of the
+    /// first time. A key is of one schedule.
     pub fn trigger_once(&self, name: &str, by: &str, key: &str) -> Asked<PlanId> {
         self.trigger(name, by, Some(number_of_key(key)))
     }
@@ -184,11 +185,11 @@ impl<'a> Schedules<'a> {
         self.at_owner(ScheduleRequest::Trigger { name, by, number })
     }
 
-    /// Launches what the schedule would have launched in `from..until`, whether it was there then or
-    /// not; times that were launched are not launched again. Answers how many times that are.
+    /// Launches what the schedule would have launched in `from..until`, whether it was there then
+    /// or not; times that were launched are not launched again. Answers how many times that are.
     ///
-    /// Unless the schedule allows overlaps, one is launched after the other, whenever nothing else of it
-    /// is under way.
+    /// Unless the schedule allows overlaps, one is launched after the other, whenever nothing else
+    /// of it is under way.
     pub fn backfill(&self, name: &str, from: Time, until: Time) -> Asked<u64> {
         self.at_owner(ScheduleRequest::Backfill { name: name.to_owned(), from, until })
     }

@@ -100,8 +100,8 @@ pub trait StoreWriter: Send {
     }
 
     /// Writes schedules, all in one commit that is durable when it returns; a schedule that was
-    /// changed since it was read stays unchanged, and so does one that another world serves. Returns
-    /// the outcome of each, in order.
+    /// changed since it was read stays unchanged, and so does one that another world serves.
+    /// Returns the outcome of each, in order.
     ///
     /// # Errors
     ///

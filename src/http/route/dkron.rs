@@ -110,8 +110,8 @@ async fn one(State(api): State<Api>, uri: Uri, NameAt(name): NameAt) -> Result<R
     Ok(answer(jobs, &uri, StatusCode::OK, &dkron::job(&view)))
 }
 
-/// Stores a job, and runs it at once if the query asks for that. What Dkron has no words for stays as it
-/// is: a client sends back what it has read.
+/// Stores a job, and runs it at once if the query asks for that. What Dkron has no words for stays
+/// as it is: a client sends back what it has read.
 async fn store(api: &Api, who: &Principal, uri: &Uri, body: &Value) -> Result<Response, Problem> {
     let spec = dkron::read(body)?.spec;
     let (name, jobs) = (spec.name.clone(), jobs(api)?);
@@ -134,8 +134,8 @@ fn edited_all_the_time(name: &str) -> Problem {
     Problem::new(Code::JobState, format!("the job «{name}» is edited all the time: try again"))
 }
 
-/// The id of the first run of a launch, for clients that ask what became of it. One that has no node
-/// yet has an id without one.
+/// The id of the first run of a launch, for clients that ask what became of it. One that has no
+/// node yet has an id without one.
 async fn id_of(jobs: &Jobs, name: &str, launch: u64) -> Result<Option<HeaderValue>, Problem> {
     let found = jobs.launch(name, launch).await?;
     Ok(HeaderValue::from_str(&dkron::execution_id(&found, 0)).ok())

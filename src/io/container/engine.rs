@@ -142,8 +142,8 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// The engine's output, for people: the first whole lines of a long one, because a part of a line may
-/// be a part of a secret, which is not found to be masked.
+/// The engine's output, for people: the first whole lines of a long one, because a part of a line
+/// may be a part of a secret, which is not found to be masked.
 pub(super) fn shown(ended: &ProcessResult) -> String {
     let said = if ended.stderr.trim().is_empty() { &ended.stdout } else { &ended.stderr };
     let said = said.trim();

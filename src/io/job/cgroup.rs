@@ -69,8 +69,8 @@ impl Cgroup {
         fs::write(self.folder.join(name), value.to_string())
     }
 
-    /// The same command, which stops before it begins, and goes on when it was taken in: so all of its
-    /// processes are.
+    /// The same command, which stops before it begins, and goes on when it was taken in: so all of
+    /// its processes are.
     pub(super) fn before(command: &Command) -> Command {
         let mut stopped = Command::new(SHELL);
         stopped.args(["-c", "kill -STOP $$; exec \"$@\"", "sh"]);

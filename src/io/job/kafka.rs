@@ -205,8 +205,8 @@ fn failed(error: impl Display) -> String {
     format!("Kafka: {error}")
 }
 
-/// The hash by which Kafka's own clients choose a partition, without its sign: MurmurHash2 of 32 bits
-/// (Austin Appleby), with their seed. Equal keys meet those of other producers.
+/// The hash by which Kafka's own clients choose a partition, without its sign: MurmurHash2 of 32
+/// bits (Austin Appleby), with their seed. Equal keys meet those of other producers.
 fn murmur2(key: &[u8]) -> usize {
     const M: u32 = 0x5bd1_e995;
     let little =

@@ -125,8 +125,8 @@ impl Shell {
     }
 }
 
-/// Watch over the memory of a process group: by the kernel where there is a cgroup for it, and once a
-/// second.
+/// Watch over the memory of a process group: by the kernel where there is a cgroup for it, and once
+/// a second.
 struct Memory {
     limit: Option<u64>,
     cgroup: Option<Cgroup>,

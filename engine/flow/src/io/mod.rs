@@ -46,13 +46,13 @@ pub trait Io: Send + Sync + fmt::Debug + 'static {
         self.http(request, call)
     }
 
-    /// Calls a gRPC method. A status that means failure is no error here. The default implementation
-    /// has no gRPC.
+    /// Calls a gRPC method. A status that means failure is no error here. The default
+    /// implementation has no gRPC.
     ///
     /// # Errors
     ///
-    /// As [`Io::http`]; also a method that is not described, and arguments that do not fit its message
-    /// (`Invalid`), in which case nothing was sent to the service.
+    /// As [`Io::http`]; also a method that is not described, and arguments that do not fit its
+    /// message (`Invalid`), in which case nothing was sent to the service.
     fn grpc(&self, request: &GrpcRequest, call: &IoCall<'_>) -> Result<GrpcResponse, IoError> {
         let _unused = (request, call);
         Err(IoError::new(IoErrorKind::Unsupported, NO_GRPC))

@@ -1,9 +1,10 @@
-//! List of values that grows by one at each turn of a task, in few bytes for each state that is stored.
+//! List of values that grows by one at each turn of a task, in few bytes for each state that is
+//! stored.
 //!
-//! The state of a task is written at each turn, and its values from 4 KiB on are stored once for each
-//! plan. So values are packed into texts that do not change any more: what a turn writes anew is the
-//! last few values and references to the texts. Small packs become part of a large one in time, because
-//! a state with many references to values keeps the smaller ones inside.
+//! The state of a task is written at each turn, and its values from 4 KiB on are stored once for
+//! each plan. So values are packed into texts that do not change any more: what a turn writes anew
+//! is the last few values and references to the texts. Small packs become part of a large one in
+//! time, because a state with many references to values keeps the smaller ones inside.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,8 +12,8 @@ use serde_json::Value;
 /// Bytes of values from which on they are packed: above the least that is stored once.
 const SMALL_BYTES: usize = 8 * 1_024;
 
-/// Bytes of small packs from which on they become a large one: 16 small ones at most, and 32 large ones
-/// in the largest state.
+/// Bytes of small packs from which on they become a large one: 16 small ones at most, and 32 large
+/// ones in the largest state.
 const LARGE_BYTES: usize = 128 * 1_024;
 
 /// Values in their order, the first ones packed. Values can be taken from its front.
@@ -35,8 +36,8 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// JSON of values, without the brackets around them. Its quotes and apostrophes are exchanged, so that
-/// the quotes are not escaped inside of the text of a state.
+/// JSON of values, without the brackets around them. Its quotes and apostrophes are exchanged, so
+/// that the quotes are not escaped inside of the text of a state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 struct Pack(String);

@@ -75,9 +75,9 @@ impl Hidden {
     }
 }
 
-/// A secret as it looks inside of base64, in both alphabets: at its end, and in the middle for each of
-/// the three places that its first byte can have in a group. Characters that also depend on what is
-/// around it are left out.
+/// A secret as it looks inside of base64, in both alphabets: at its end, and in the middle for each
+/// of the three places that its first byte can have in a group. Characters that also depend on what
+/// is around it are left out.
 fn in_base64(secret: &[u8]) -> Vec<String> {
     let mut all = vec![STANDARD_NO_PAD.encode(secret), URL_SAFE_NO_PAD.encode(secret)];
     for before in 0..3 {
