@@ -50,8 +50,8 @@ pub(super) fn encode(
         ("job_duration_seconds", "How long the last run took", |view| {
             seconds(view).map(|(_, took)| took)
         }),
-        ("job_active", "Launches of a job that are under way or wait", |view| {
-            Some(view.active.len() as f64)
+        ("job_active", "Launches of a job that have begun and are under way", |view| {
+            Some(view.begun() as f64)
         }),
         ("job_failing", "Whether the last launch of a job failed", |view| {
             let is_good = |status: turnwheel_jobs::LaunchState| status.name() == "succeeded";

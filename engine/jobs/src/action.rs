@@ -2,15 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 use turnwheel_engine::{
-    Action, ActionError, Cause, Concurrency, Next, OnInterrupt, Plan, PlanResult, PlanView, Queue,
-    Rescue, RetryPolicy, Run, Runs, StepContext, Time, WorldBuilder,
+    Action, ActionError, Cause, Concurrency, Next, OnInterrupt, Plan, PlanResult, PlanView,
+    Planner, Queue, Rescue, Run, Runs, Singleton, StepContext, StepState, Time, WorldBuilder,
 };
 
 use crate::decide::Ended;
 use crate::executor::{Call, Done, Verdict, Work};
 use crate::launch::RunState;
-use crate::limits::{NOTICE_ATTEMPTS, NOTICE_PLACES};
-use crate::notify::Message;
+use crate::limits::{MAIL_PLACES, WEBHOOK_PLACES};
+use crate::notice::{SendMail, SendWebhook, MAIL_QUEUE, WEBHOOK_QUEUE};
 use crate::registry::Executors;
 
 /// Kinds of errors of a run.
@@ -21,14 +21,14 @@ const MOVED: &str = "moved";
 /// The queue of runs.
 const QUEUE: &str = "jobs";
 
-/// The queue of notifications: a server that hangs takes no places of runs.
-const NOTIFY_QUEUE: &str = "jobs.notify";
-
 /// Result of a run, as its plan keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Kept {
     pub(crate) started_at: Option<Time>,
     pub(crate) done: Option<Done>,
+    /// When its work ended; processors may have taken longer.
+    #[serde(default)]
+    pub(crate) ended_at: Option<Time>,
     /// Whether its executor gave more than is kept; processors may have replaced the output since.
     #[serde(default)]
     pub(crate) is_cut: Option<bool>,
@@ -57,10 +57,13 @@ impl WithJobs for WorldBuilder {
     fn jobs(self, executors: &Executors) -> Self {
         // A queue of their own: flows that wait for something take no places of jobs.
         let queue = Queue::new(QUEUE).size(executors.places()).only_blocking();
-        let letters = Queue::new(NOTIFY_QUEUE).size(NOTICE_PLACES).only_blocking();
-        let send = Send { executors: executors.clone() };
-        let builder = self.queue(queue).queue(letters);
-        builder.action(RunJob { executors: executors.clone() }).action(send)
+        // A server that hangs takes no places of runs, nor of the other kind of notifications.
+        let webhooks = Queue::new(WEBHOOK_QUEUE).size(WEBHOOK_PLACES).only_blocking();
+        let mails = Queue::new(MAIL_QUEUE).size(MAIL_PLACES).only_blocking();
+        let builder = self.queue(queue).queue(webhooks).queue(mails);
+        let builder = builder.action(RunJob { executors: executors.clone() }).action(RunKeyed);
+        let builder = builder.action(SendWebhook { executors: executors.clone() });
+        builder.action(SendMail { executors: executors.clone() })
     }
 }
 
@@ -75,10 +78,7 @@ impl Action for RunJob {
     }
 
     fn concurrency(&self) -> Concurrency<Work> {
-        Concurrency::keyed(1, |work| match work.concurrency_key.as_str() {
-            "" => format!("run {}", work.key),
-            key => format!("job {key}"),
-        })
+        Concurrency::keyed(1, |work| format!("run {}", work.key))
     }
 
     fn rescue(&self, _error: &ActionError) -> Rescue {
@@ -113,6 +113,9 @@ impl Run for RunJob {
         step.output.node = here.map(|here| here.name.clone());
         let now = step.now();
         let began = *step.output.started_at.get_or_insert(now);
+        if !is_again {
+            self.executors.began(&step.input, began);
+        }
         let is_ending = matches!(step.cause(), Cause::Cancel { .. });
         let verdict = match self.executors.find(&step.input.executor) {
             Err(problem) => Verdict::Done(Done::failure(problem, "")),
@@ -140,14 +143,17 @@ impl Run for RunJob {
         keep_end(&mut done, step.input.output_max);
         step.output.is_cut = Some(done.output_bytes > done.output.len() as u64);
         let (started_at, ended_at) = (step.output.started_at.unwrap_or(now), step.now());
+        step.output.ended_at = Some(ended_at);
         let problems = self.executors.process(&step.input, &mut done, started_at, ended_at);
         step.output.note = problems.join("; ");
         let (is_success, reason) = (done.is_success, done.reason.clone());
         step.output.done = Some(done);
+        let is_cancelled = is_ending || step.is_cancelled();
         match is_success {
             true => Ok(Next::Done),
+            // The end of a cancel is no failure: a plan whose clean-up fails is paused.
+            false if is_ending => Ok(Next::Done),
             false => {
-                let is_cancelled = is_ending || step.is_cancelled();
                 let kind = if is_cancelled { CANCELLED } else { FAILED };
                 Err(ActionError::new(kind, reason).and_final())
             }
@@ -155,41 +161,28 @@ impl Run for RunJob {
     }
 }
 
-/// The action of a notification: the plan is its place in the outbox.
+/// The action of a run with a `concurrency_key`: its plan has the lock of the key while it is under
+/// way, on whichever node. Runs without a key have plans without a lock, which cost less.
 #[derive(Debug)]
-pub(crate) struct Send {
-    executors: Executors,
-}
+pub(crate) struct RunKeyed;
 
-impl Action for Send {
-    const NAME: &'static str = "job.notify";
-    type Input = Message;
+impl Action for RunKeyed {
+    const NAME: &'static str = "job.run.keyed";
+    type Input = Work;
     type Output = ();
-    type Phases = Runs;
+    type Phases = ();
+
+    fn plan(&self, planner: &mut Planner<'_, Self>, input: Work) -> Result<(), ActionError> {
+        planner.plan_action::<RunJob>(input)?;
+        Ok(())
+    }
 
     fn queue(&self) -> Option<&str> {
-        Some(NOTIFY_QUEUE)
+        Some(QUEUE)
     }
 
-    fn retry(&self) -> RetryPolicy {
-        RetryPolicy::attempts(NOTICE_ATTEMPTS)
-    }
-
-    fn rescue(&self, _error: &ActionError) -> Rescue {
-        Rescue::Fail
-    }
-
-    fn takes_events(&self) -> bool {
-        false
-    }
-}
-
-impl Run for Send {
-    fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
-        let is_cancelled = || step.is_cancelled();
-        let notifier = self.executors.notifier();
-        let sent = notifier.and_then(|notifier| notifier.send(&step.input, &is_cancelled));
-        sent.map(|()| Next::Done).map_err(|problem| ActionError::new(FAILED, problem))
+    fn singleton(&self) -> Option<Singleton<Work>> {
+        Some(Singleton::keyed(|work: &Work| work.concurrency_key.clone()).wait())
     }
 }
 
@@ -204,6 +197,15 @@ fn keep_end(done: &mut Done, max: u64) {
         from += 1;
     }
     done.output.drain(..from);
+}
+
+/// When the work of a run under way began, as its plan says; nothing if it waits for a place or its key.
+pub(crate) fn began(view: &PlanView) -> Option<Time> {
+    let kept = view.output::<RunJob>().unwrap_or_default();
+    let step = view.run_step::<RunJob>().filter(|step| {
+        !step.is_queued && matches!(step.state, StepState::Running | StepState::Suspended)
+    });
+    kept.started_at.or(step.and_then(|step| step.started_at))
 }
 
 /// The outcome of a run, as its plan says.
@@ -221,12 +223,17 @@ pub(crate) fn ended(view: &PlanView) -> Ended {
         (None, PlanResult::Error) => (RunState::Unknown, problem(view)),
         (None, _) => (RunState::Unknown, format!("its plan ended as «{}»", result.name())),
     };
+    let step = view.run_step::<RunJob>();
+    // A step that has waited for its place only has not begun.
+    let began = step.filter(|step| step.was_called).and_then(|step| step.started_at);
+    let ended_at = kept.ended_at.or(step.and_then(|step| step.ended_at)).or(view.ended_at);
     let (note, was_cut, node) = (kept.note, kept.is_cut, kept.node);
     let done = kept.done.unwrap_or_default();
     Ended {
         state,
         reason,
-        started_at: kept.started_at.or(view.started_at),
+        started_at: kept.started_at.or(began),
+        ended_at,
         output_bytes: done.output_bytes,
         is_cut: was_cut.unwrap_or(done.output_bytes > done.output.len() as u64),
         note,

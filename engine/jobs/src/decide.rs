@@ -17,7 +17,7 @@ use crate::node::{Choice, Node};
 use crate::notify::{Event, Notify};
 use crate::record::{End, Notice, Record, Report};
 use crate::schedule::Schedule;
-use crate::spec::{NoNode, Overlap};
+use crate::spec::{Missed, NoNode, Overlap};
 
 pub(crate) use due::{due_of, next_of};
 pub(crate) use runs::Ended;
@@ -76,6 +76,9 @@ impl Turn<'_> {
 
     /// Launches by hand.
     pub(crate) fn by_hand(&mut self, by: &str, is_forced: bool) -> Result<u64, JobError> {
+        if self.record.is_leaving {
+            return Err(JobError::Leaving(self.record.spec.name.clone()));
+        }
         let launch = self.new_launch(self.now, Cause::Manual { by: by.to_owned() }, None);
         let id = launch.id;
         if is_forced {
@@ -115,6 +118,9 @@ impl Turn<'_> {
 
     /// Begins, queues or skips a launch, by the overlap policy.
     fn admit(&mut self, launch: Launch) {
+        if self.record.is_leaving {
+            return self.leave_out(launch, LaunchState::Skipped, "the job is being removed");
+        }
         let busy = self.record.active.iter().find(|other| other.is_under_way());
         let busy = busy.map(|other| (other.id, other.planned));
         let queued = self.record.active.iter().filter(|l| l.state == LaunchState::Queued).count();
@@ -125,7 +131,7 @@ impl Turn<'_> {
         }
         // Missed times are made up for one after the other unless the job allows overlaps.
         let is_made_up = launch.cause == Cause::CatchUp;
-        match (self.record.spec.overlap, busy) {
+        match (self.overlap(), busy) {
             (Overlap::Allow, _) => self.begin(launch),
             (_, None) if queued == 0 => self.begin(launch),
             (Overlap::Forbid, Some((id, planned))) if !is_made_up => {
@@ -139,13 +145,39 @@ impl Turn<'_> {
                 let why = "one launch waits for its turn already";
                 self.leave_out(launch, LaunchState::Skipped, why);
             }
-            (Overlap::Replace, _) => {
+            (Overlap::Replace, _) if !self.is_in_turn(&launch) => {
                 let why = format!("launch {} of {} replaces it", launch.id, launch.planned);
                 self.end_all(&why);
                 self.queue(launch);
             }
             _ => self.queue(launch),
         }
+    }
+
+    /// Its overlap policy. A job for one success has one launch under way at a time: none may have
+    /// begun when another one succeeds.
+    pub(super) fn overlap(&self) -> Overlap {
+        match self.record.spec.overlap {
+            Overlap::Allow if self.record.spec.ephemeral => Overlap::QueueAll,
+            overlap => overlap,
+        }
+    }
+
+    /// The job is to be removed: what waits does not begin, and what runs is cancelled. It goes when
+    /// that has ended.
+    pub(crate) fn leave(&mut self, by: &str, why: &str) {
+        self.record.is_leaving = true;
+        let open: Vec<u64> = self.record.active.iter().map(|launch| launch.id).collect();
+        for id in open {
+            self.end(id, by, why);
+        }
+        self.effects.push(Effect::Remove);
+    }
+
+    /// Whether a launch makes up for one of several missed times: these run one after the other, and
+    /// no later launch replaces them.
+    pub(super) fn is_in_turn(&self, launch: &Launch) -> bool {
+        launch.cause == Cause::CatchUp && matches!(self.record.spec.missed, Missed::All(_))
     }
 
     fn queue(&mut self, launch: Launch) {
@@ -157,7 +189,7 @@ impl Turn<'_> {
     pub(crate) fn release(&mut self) {
         loop {
             let is_busy = self.record.active.iter().any(Launch::is_under_way);
-            if is_busy && self.record.spec.overlap != Overlap::Allow {
+            if is_busy && self.overlap() != Overlap::Allow {
                 return;
             }
             let queued = self.record.active.iter().position(|l| l.state == LaunchState::Queued);
@@ -203,7 +235,6 @@ impl Turn<'_> {
         }
         (launch.state, launch.reason) = (LaunchState::Running, String::new());
         for (run, node) in picked.iter().enumerate() {
-            self.tell(launch.id, Some(run), Event::Start);
             let member = u32::try_from(run).unwrap_or(u32::MAX);
             launch.runs.push(Run::new(member, node, 1, RunState::Running));
             self.effects.push(Effect::Start { launch: launch.id, run });
@@ -252,7 +283,7 @@ impl Turn<'_> {
     }
 
     /// Has everybody told of an event who wants to know.
-    fn tell(&mut self, launch: u64, run: Option<usize>, event: Event) {
+    pub(crate) fn tell(&mut self, launch: u64, run: Option<usize>, event: Event) {
         let mut all = self.record.spec.notify.iter().chain(self.notify);
         if all.any(|notify| notify.on.contains(&event)) {
             let notice = Notice { launch, run, event };
@@ -263,7 +294,7 @@ impl Turn<'_> {
 
     /// Moves a launch to the ended ones, and has its dependants told.
     fn close(&mut self, mut launch: Launch, end: Option<End>) {
-        launch.ended_at = Some(self.now);
+        launch.ended_at.get_or_insert(self.now);
         if let Some(end) = end.filter(|_| self.has_dependants) {
             let own = Root { job: self.record.spec.name.clone(), launch: launch.id };
             let root = launch.root.clone().unwrap_or(own);

@@ -111,6 +111,12 @@ pub enum JobError {
         /// The change under way.
         problem: String,
     },
+    /// A job is being removed.
+    #[error(
+        "the job «{0}» is being removed: it goes when its runs, which were cancelled, have ended; try \
+         again then"
+    )]
+    Leaving(String),
     /// Changes of jobs are paused.
     #[error("changes of jobs are paused by {by}: unpause them first")]
     Paused {

@@ -192,6 +192,7 @@ impl Jobs {
             taken.await.map_err(|failure| failed(&failure))?;
         } else {
             executors.is_of(&node, world);
+            hear_begins(&executors, task.clone());
             take_keyed(world, task.clone());
             show_live(world, &executors);
             introduce(world, &node).await;
@@ -247,8 +248,8 @@ impl Jobs {
         })
     }
 
-    /// Removes a job with its history; answers the job as it was. What runs goes on as plans. A job
-    /// with dependants is refused.
+    /// Removes a job with its history; answers the job as it was. What runs is cancelled, and the job
+    /// goes when that has ended. A job with dependants is refused.
     pub fn remove(&self, name: &str) -> Asking<JobView> {
         self.remove_revision(name, None)
     }
@@ -469,4 +470,17 @@ impl Jobs {
 
 fn lost(failure: &turnwheel_runtime::Failure) -> JobError {
     JobError::Failed(failure.to_string())
+}
+
+/// Has the world that serves the jobs know when runs of this node begin. If it does not hear of one, the
+/// end of the run says the same.
+fn hear_begins(executors: &Executors, task: Task<Roster>) {
+    executors.tell_begins(move |work, at| {
+        let (name, key) = (work.job.clone(), work.key.clone());
+        let request = JobRequest::Began { name, launch: work.launch, key, at };
+        let reply = Reply::here(|_| ());
+        if let Err(error) = task.submit(|roster, cx| roster.take(request, reply, cx)) {
+            tracing::debug!(job = work.job, kind = ?error.kind, "nobody hears of a begin");
+        }
+    });
 }

@@ -89,7 +89,7 @@ pub enum Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
-    /// The attempt begins at this time.
+    /// The attempt begins at this time, or when there is a place for it.
     Waiting(Time),
     /// It is under way.
     Running,
@@ -243,6 +243,28 @@ impl Launch {
     /// Whether a run of it has a place on a node, or is about to.
     pub(crate) fn is_under_way(&self) -> bool {
         self.state == LaunchState::Running
+    }
+
+    /// Whether a run of it is at work.
+    pub(crate) fn is_at_work(&self) -> bool {
+        let works = |run: &Run| run.state == RunState::Running && run.started_at.is_some();
+        self.is_under_way() && self.runs.iter().any(works)
+    }
+
+    /// Shows runs that have not begun as such: they wait for a place or for their key, and a launch of
+    /// which nothing has begun is queued.
+    pub(crate) fn show_waiting(&mut self) {
+        if !self.is_under_way() {
+            return;
+        }
+        for run in &mut self.runs {
+            if run.state == RunState::Running && run.started_at.is_none() {
+                run.state = RunState::Waiting(self.decided);
+            }
+        }
+        if self.runs.iter().all(|run| matches!(run.state, RunState::Waiting(_))) {
+            self.state = LaunchState::Queued;
+        }
     }
 
     /// Whether it is queued because no node can run it.

@@ -15,6 +15,7 @@ pub mod limits;
 mod live;
 pub mod moment;
 mod node;
+mod notice;
 mod notify;
 mod processor;
 mod record;

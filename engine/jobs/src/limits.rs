@@ -102,8 +102,16 @@ pub const NOTICE_OUTPUT_MAX: usize = 32 * 1_024;
 /// Attempts to send a notification: with their pauses, about a quarter of an hour.
 pub const NOTICE_ATTEMPTS: u32 = 10;
 
-/// Notifications that are sent at once; others wait.
-pub const NOTICE_PLACES: u32 = 8;
+/// Webhooks that are sent at once; others wait.
+pub const WEBHOOK_PLACES: u32 = 16;
+
+/// Webhooks that are sent to one receiver at once: one that hangs leaves places for others.
+pub const RECEIVER_PLACES: u32 = 4;
+
+/// Mails that are sent at once: all of them go to one server.
+pub const MAIL_PLACES: u32 = 4;
+
+const _: () = assert!(RECEIVER_PLACES * 2 <= WEBHOOK_PLACES, "others have places as well");
 
 /// Bytes that are kept of the output of a run under way, for those that begin to follow it.
 pub const LIVE_BYTES_MAX: usize = 256 * 1_024;

@@ -110,6 +110,10 @@ pub(crate) struct Record {
     pub(crate) last_success: Option<Time>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) last_error: Option<Time>,
+    /// Whether it is being removed: nothing of it begins any more, and it goes when what is under way
+    /// has ended.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) is_leaving: bool,
     /// State of the launch that ended last.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) status: Option<LaunchState>,
@@ -152,6 +156,7 @@ impl Record {
             counts: Counts::default(),
             last_success: None,
             last_error: None,
+            is_leaving: false,
             status: None,
             is_failing: false,
             outbox: Vec::new(),
@@ -165,12 +170,15 @@ impl Record {
         serde_json::to_vec(self).expect("it is made of texts, numbers and lists")
     }
 
+    /// Whether times of its schedule count.
+    pub(crate) fn fires(&self) -> bool {
+        !self.spec.disabled && !self.is_leaving
+    }
+
     /// Whether nothing is under way and nobody has to be told anything.
     pub(crate) fn is_at_rest(&self) -> bool {
-        // One for a single success is removed after it.
-        let is_leaving = self.spec.ephemeral && self.status == Some(LaunchState::Succeeded);
         let owes_nothing = self.outbox.is_empty() && self.notices.is_empty();
-        self.active.is_empty() && owes_nothing && !is_leaving
+        self.active.is_empty() && owes_nothing && !self.is_leaving
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, String> {

@@ -1,6 +1,7 @@
 //! Executors and processors of a node, by name.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -26,9 +27,23 @@ pub struct Executors {
     live: Lives,
     here: Arc<OnceLock<Node>>,
     world: Arc<OnceLock<WeakWorld>>,
+    begins: Begins,
     /// Answers of the last looks at executors.
     looked: Arc<Mutex<BTreeMap<String, Result<String, String>>>>,
     runs_max: u32,
+}
+
+/// A function that hears of the begins of runs.
+type Tell = Arc<dyn Fn(&Work, Time) + Send + Sync>;
+
+/// The receiver of the begins of runs, once jobs were opened.
+#[derive(Clone, Default)]
+struct Begins(Arc<Mutex<Option<Tell>>>);
+
+impl fmt::Debug for Begins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Begins").field("is_told", &self.0.lock().is_some()).finish()
+    }
 }
 
 impl Default for Executors {
@@ -41,6 +56,7 @@ impl Default for Executors {
             live: Lives::default(),
             here: Arc::default(),
             world: Arc::default(),
+            begins: Begins::default(),
             looked: Arc::default(),
             runs_max: RUNS_DEFAULT,
         }
@@ -100,6 +116,17 @@ impl Executors {
     pub(crate) fn is_of(&self, node: &Node, world: &World) {
         let _known = self.here.set(node.clone());
         let _known = self.world.set(WeakWorld::new(world));
+    }
+
+    /// Has the jobs that were opened last hear of the begins of runs.
+    pub(crate) fn tell_begins(&self, tell: impl Fn(&Work, Time) + Send + Sync + 'static) {
+        self.begins.0.lock().replace(Arc::new(tell));
+    }
+
+    /// Tells the jobs that a run has begun.
+    pub(crate) fn began(&self, work: &Work, at: Time) {
+        let tell = self.begins.0.lock().clone();
+        tell.into_iter().for_each(|tell| tell(work, at));
     }
 
     /// The world that runs them, once its jobs were opened.

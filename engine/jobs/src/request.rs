@@ -15,20 +15,65 @@ pub(crate) const SERVICE: &str = "jobs";
 /// A request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum JobRequest {
-    Put { spec: Box<JobSpec>, revision: Option<u64>, by: String },
-    Get { name: String },
-    List { after: String, limit: usize },
-    Remove { name: String, revision: Option<u64> },
-    Toggle { name: String, disabled: Option<bool>, by: String },
-    Run { name: String, by: String, is_forced: bool },
-    Cancel { name: String, launch: u64, by: String },
-    Answer { name: String, launch: u64, answer: Answer, by: String },
-    Forget { name: String },
-    Recent { name: String },
-    Times { name: String, limit: usize },
+    Put {
+        spec: Box<JobSpec>,
+        revision: Option<u64>,
+        by: String,
+    },
+    Get {
+        name: String,
+    },
+    List {
+        after: String,
+        limit: usize,
+    },
+    Remove {
+        name: String,
+        revision: Option<u64>,
+    },
+    Toggle {
+        name: String,
+        disabled: Option<bool>,
+        by: String,
+    },
+    Run {
+        name: String,
+        by: String,
+        is_forced: bool,
+    },
+    Cancel {
+        name: String,
+        launch: u64,
+        by: String,
+    },
+    Answer {
+        name: String,
+        launch: u64,
+        answer: Answer,
+        by: String,
+    },
+    Forget {
+        name: String,
+    },
+    /// A run has begun, as its node says; the key is that of its plan.
+    Began {
+        name: String,
+        launch: u64,
+        key: String,
+        at: Time,
+    },
+    Recent {
+        name: String,
+    },
+    Times {
+        name: String,
+        limit: usize,
+    },
     Server,
     PausedBy,
-    Pause { by: Option<String> },
+    Pause {
+        by: Option<String>,
+    },
 }
 
 impl JobRequest {
@@ -43,6 +88,7 @@ impl JobRequest {
             | Self::Cancel { name, .. }
             | Self::Answer { name, .. }
             | Self::Forget { name }
+            | Self::Began { name, .. }
             | Self::Recent { name }
             | Self::Times { name, .. } => Some(name),
             Self::List { .. } | Self::Server | Self::PausedBy | Self::Pause { .. } => None,

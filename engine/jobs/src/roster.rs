@@ -10,6 +10,7 @@
 //! Dependants are told in the same way: a report is written with the parent's end, and stays in its
 //! outbox until each dependant has written what follows.
 
+mod begun;
 mod edit;
 mod effects;
 mod elsewhere;
@@ -105,8 +106,6 @@ pub(crate) struct Entry {
     pub(crate) stored: Option<Record>,
     pub(crate) version: u64,
     pub(crate) is_removed: bool,
-    /// Whether it is removed as soon as its dependants know.
-    pub(crate) is_leaving: bool,
     is_dirty: bool,
     is_writing: bool,
     pub(crate) effects: Vec<Effect>,
@@ -130,7 +129,6 @@ impl Entry {
             stored: None,
             version: 0,
             is_removed: false,
-            is_leaving: false,
             is_dirty: false,
             is_writing: false,
             effects: Vec::new(),
@@ -154,7 +152,6 @@ impl Entry {
             && owes_nothing
             && self.again.is_none()
             && !self.is_removed
-            && !self.is_leaving
             && self.record.is_at_rest()
     }
 }
@@ -337,12 +334,12 @@ impl Roster {
     /// A job as people see it.
     pub(crate) fn view(&self, name: &str, entry: &Entry) -> JobView {
         let record = &entry.record;
-        let next = entry.schedule.as_ref().filter(|_| !record.spec.disabled).and_then(|schedule| {
+        let next = entry.schedule.as_ref().filter(|_| record.fires()).and_then(|schedule| {
             let next = next_of(&record.spec, schedule, record.decided)?;
             Some(due_of(&record.spec, next))
         });
         let is_silent = entry.schedule.as_ref().is_some_and(|schedule| {
-            let can_fire = next.is_some() || schedule.is_manual() || record.spec.disabled;
+            let can_fire = next.is_some() || schedule.is_manual() || !record.fires();
             !can_fire && record.counts == Default::default() && record.active.is_empty()
         });
         let never =
@@ -352,9 +349,15 @@ impl Roster {
             let processors = self.executors.check_processors(&spec.processors);
             processors.and_then(|()| self.executors.check_notify(&spec.notify)).err()
         });
+        let leaving = record.is_leaving.then(|| {
+            "it is being removed: it goes when its runs, which were cancelled, have ended"
+                .to_owned()
+        });
         let gone = record.spec.after.iter().filter(|after| !self.has(&after.job));
         let gone: Vec<String> = gone.map(|after| after.job.clone()).collect();
         let is_gone = gone.first().map(|job| format!("after: there is no job «{job}» any more"));
+        let mut active = record.active.clone();
+        active.iter_mut().for_each(Launch::show_waiting);
         JobView {
             spec: JobSpec::clone(&record.spec),
             revision: record.revision,
@@ -362,9 +365,9 @@ impl Roster {
             changed_at: record.changed_at,
             changed_by: record.changed_by.clone(),
             next,
-            problem: entry.problem.clone().or(absent).or(is_gone).or(never),
+            problem: leaving.or(entry.problem.clone()).or(absent).or(is_gone).or(never),
             gone,
-            active: record.active.clone(),
+            active,
             last: record.ended.back().map(|last| Launch::clone(last)),
             counts: record.counts,
             last_success: record.last_success,

@@ -43,3 +43,10 @@ pub struct JobView {
     /// Jobs that run after it, by name.
     pub dependants: Vec<String>,
 }
+
+impl JobView {
+    /// Number of launches that are at work; others wait for their turn, a place or their key.
+    pub fn begun(&self) -> usize {
+        self.active.iter().filter(|launch| launch.is_at_work()).count()
+    }
+}

@@ -36,6 +36,7 @@ impl From<JobError> for Problem {
             | JobError::Overlaps { .. }
             | JobError::NoRun { .. }
             | JobError::LaunchOver { .. }
+            | JobError::Leaving(_)
             | JobError::TooMany(_) => Code::JobState,
             JobError::Paused { .. } => Code::JobsPaused,
             _ => Code::StoreFailed,

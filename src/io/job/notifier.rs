@@ -11,8 +11,8 @@ use turnwheel_jobs::{Message, Notifier, Notify};
 
 use crate::io::HostIo;
 
-/// Time limit of a webhook, and of each step of a mail.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// Time limit of a webhook, and of each step of a mail. Some servers of mail greet after 6 s only.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A server of mail, for notifications of jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

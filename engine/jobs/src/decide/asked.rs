@@ -45,7 +45,7 @@ impl Turn<'_> {
                 None => JobError::UnknownLaunch { job, launch: id.to_string() },
             });
         };
-        let is_alone = self.record.spec.overlap == Overlap::Allow || busy.is_none();
+        let is_alone = self.overlap() == Overlap::Allow || busy.is_none();
         if let Some(busy) = busy.filter(|_| answer == Answer::Retry && !is_alone) {
             let problem = format!("launch {busy} is under way: retry launch {id} after it");
             return Err(JobError::Overlaps { job, problem });

@@ -28,12 +28,8 @@ impl Turn<'_> {
             })
             .collect();
         let cause = Cause::After { job: report.job.clone(), launch: report.launch };
-        let is_silent = join.ends.values().all(|(_, end)| *end == End::Skipped);
         let launch = self.new_launch(self.now, cause, Some(report.root.clone()));
         if !unmet.is_empty() {
-            if is_silent {
-                return self.pass_on(report);
-            }
             return self.leave_out(launch, LaunchState::Skipped, &unmet.join(", "));
         }
         if self.record.spec.disabled {
@@ -62,21 +58,9 @@ impl Turn<'_> {
         match on.map(|after| after.on) {
             Some(On::Success) => end == End::Success,
             Some(On::Failure) => end == End::Failure,
-            Some(On::Always) => end != End::Skipped,
+            Some(On::Always) => true,
             None => false,
         }
-    }
-
-    /// No parent ran, so this job has no row; its dependants may wait for others as well.
-    fn pass_on(&mut self, report: &Report) {
-        if !self.has_dependants {
-            return;
-        }
-        let launch = self.record.next_launch - 1;
-        let job = self.record.spec.name.clone();
-        let root = report.root.clone();
-        self.record.outbox.push(Report { job, launch, end: End::Skipped, root });
-        self.effects.push(super::Effect::Report);
     }
 }
 

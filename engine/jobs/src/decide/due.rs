@@ -42,7 +42,7 @@ impl Turn<'_> {
             self.record.replay_until = self.record.replay_until.max(self.record.decided);
             self.record.decided = self.now;
         }
-        if self.record.spec.disabled || self.schedule.is_none() {
+        if !self.record.fires() || self.schedule.is_none() {
             self.record.decided = self.now;
             return None;
         }

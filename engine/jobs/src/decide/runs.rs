@@ -20,6 +20,8 @@ pub(crate) struct Ended {
     pub(crate) state: RunState,
     pub(crate) reason: String,
     pub(crate) started_at: Option<Time>,
+    /// When its work ended; nothing if nobody knows.
+    pub(crate) ended_at: Option<Time>,
     pub(crate) output_bytes: u64,
     pub(crate) is_cut: bool,
     pub(crate) note: String,
@@ -60,24 +62,36 @@ impl Turn<'_> {
             (state, _) => state,
         };
         row.reason = cut(&ended.reason);
+        // Its begin is told now if nobody heard of it.
+        let is_new = row.started_at.is_none() && ended.started_at.is_some();
         row.started_at = ended.started_at.or(row.started_at);
-        row.ended_at = Some(now);
+        // Nobody may have watched when its work ended.
+        let ended_at = ended.ended_at.unwrap_or(now);
+        row.ended_at = Some(ended_at);
         (row.output_bytes, row.is_cut) = (ended.output_bytes, ended.is_cut);
         row.note = cut(&ended.note);
         if let Some(node) = ended.node {
             row.node = node;
         }
         let (state, member, attempt) = (row.state, row.member, row.attempt);
+        let has_begun = row.started_at.is_some() || state != RunState::Cancelled;
         if state == RunState::Cancelled {
             if let Some(by) = cancelled_by.as_ref().filter(|_| row.reason.is_empty()) {
                 row.reason = format!("cancelled by {by}");
             }
         }
-        if ended.is_unbegun && cancelled_by.is_none() {
+        if is_new && !ended.is_unbegun {
+            self.tell(id, Some(run), Event::Start);
+        }
+        if ended.is_unbegun && cancelled_by.is_none() && !self.record.is_leaving {
             return self.move_run(id, run);
         }
         self.record.counts.lost += u64::from(is_unknown);
-        self.count(state);
+        // One whose deadline passed before it began is no error: its launch is skipped.
+        let is_skipped = cancelled_by.as_deref() == Some(DEADLINE) && !has_begun;
+        if !is_skipped {
+            self.count(state, ended_at);
+        }
         let is_retried = matches!(state, RunState::Failed | RunState::Lost)
             && attempt <= self.record.spec.retries
             && !(is_unknown && policy == Unknown::Fail);
@@ -114,7 +128,7 @@ impl Turn<'_> {
             Err(problem) => {
                 let mut next = Run::new(member, "", attempt, RunState::Failed);
                 (next.reason, next.ended_at) = (cut(&problem), Some(self.now));
-                self.count(RunState::Failed);
+                self.count(RunState::Failed, self.now);
                 next
             }
         };
@@ -127,15 +141,15 @@ impl Turn<'_> {
         }
     }
 
-    fn count(&mut self, state: RunState) {
+    fn count(&mut self, state: RunState, at: Time) {
         match state {
             RunState::Succeeded => {
                 self.record.counts.success += 1;
-                self.record.last_success = Some(self.now);
+                self.record.last_success = Some(at);
             }
             _ => {
                 self.record.counts.error += 1;
-                self.record.last_error = Some(self.now);
+                self.record.last_error = Some(at);
             }
         }
     }
@@ -172,15 +186,26 @@ impl Turn<'_> {
             // The end of a deadline or a cancel came too late for it.
             launch.reason.clear();
         }
+        launch.ended_at = launch.runs.iter().filter_map(|run| run.ended_at).max();
         let is_late = launch.cancelled_by.as_deref() == Some(DEADLINE);
-        if !is_told {
-            self.tell_end(id, launch.state, is_late);
+        let has_begun = launch.runs.iter().any(|run| run.started_at.is_some());
+        if is_late && !has_begun && launch.state == LaunchState::Cancelled {
+            let limit = self.record.spec.deadline.unwrap_or_default();
+            let why = format!("its deadline of {limit} passed before it began");
+            self.leave_out(launch, LaunchState::Skipped, &why);
+        } else {
+            if !is_told {
+                self.tell_end(id, launch.state, is_late);
+            }
+            self.record.status = Some(launch.state);
+            self.close(launch, Some(if is_success { End::Success } else { End::Failure }));
         }
-        self.record.status = Some(launch.state);
-        self.close(launch, Some(if is_success { End::Success } else { End::Failure }));
-        if is_success && self.record.spec.ephemeral {
+        if self.record.is_leaving {
             self.effects.push(Effect::Remove);
             return;
+        }
+        if is_success && self.record.spec.ephemeral {
+            return self.leave("its removal", "the job was for one success, and has had it");
         }
         self.release();
     }
@@ -245,7 +270,6 @@ impl Turn<'_> {
             (run.state, run.node) = (RunState::Running, node);
         }
         self.effects.push(Effect::Start { launch: id, run: place });
-        self.tell(id, Some(place), Event::Start);
     }
 
     /// Whether an attempt that no node can run waits no longer for one.
@@ -268,7 +292,7 @@ impl Turn<'_> {
             (run.state, run.ended_at) = (RunState::Failed, Some(now));
             run.reason = cut(problem);
         }
-        self.count(RunState::Failed);
+        self.count(RunState::Failed, self.now);
         self.finish(id);
     }
 
@@ -287,9 +311,11 @@ impl Turn<'_> {
         next
     }
 
-    /// Ends everything that is under way or waits, for a launch that takes its place.
+    /// Ends everything that is under way or waits, for a launch that takes its place. Launches that
+    /// make up for missed times stay.
     pub(super) fn end_all(&mut self, why: &str) {
-        let all = self.record.active.iter().filter(|launch| !launch.is_asked());
+        let active = self.record.active.iter();
+        let all = active.filter(|launch| !launch.is_asked() && !self.is_in_turn(launch));
         let all: Vec<u64> = all.map(|launch| launch.id).collect();
         for id in all {
             self.end(id, "a later launch", why);

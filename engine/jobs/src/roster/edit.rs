@@ -118,6 +118,9 @@ impl Roster {
         if let Some(expected) = revision.filter(|expected| *expected != found) {
             return Err(JobError::Changed { job: name, expected, found });
         }
+        if self.found(&name).is_ok_and(|entry| entry.record.is_leaving) {
+            return Err(JobError::Leaving(name));
+        }
         let Some((old, _, anchor, is_broken)) = known else {
             let schedule = self.checked(&spec, now, true, &gone)?;
             return self.add(spec, schedule, now, &by).map(|()| true);
@@ -177,7 +180,7 @@ impl Roster {
             // Its removal is on the way to the store.
             Some(entry) => {
                 (entry.record, entry.schedule, entry.problem) = (record, schedule, None);
-                (entry.is_removed, entry.is_leaving) = (false, false);
+                entry.is_removed = false;
             }
             None => {
                 let mut entry = Entry::new(record);
@@ -188,7 +191,8 @@ impl Roster {
         Ok(())
     }
 
-    /// Removes a job that no other one runs after.
+    /// Removes a job that no other one runs after. If runs of it are under way they are cancelled, and
+    /// the job goes when they have ended.
     pub(crate) fn remove(
         &mut self,
         name: &str,
@@ -213,9 +217,15 @@ impl Roster {
             return answer(Err(error));
         }
         let view = self.found(name).map(|entry| self.view(name, entry));
+        // The answer shows the job as it was.
+        let answer: Answer = Box::new(|done: Result<_, _>| answer(done.and(view)));
+        self.decide(name, |turn| turn.leave("its removal", "the job is removed"));
+        let has_runs = self.entries.get(name).is_some_and(|it| !it.record.active.is_empty());
+        if has_runs {
+            return self.changed(name, answer, cx);
+        }
         if let Some(entry) = self.entries.get_mut(name) {
-            // The answer shows the job as it was.
-            entry.answers.push(Box::new(|done: Result<_, _>| answer(done.and(view))));
+            entry.answers.push(answer);
         }
         self.remove_now(name, cx);
     }

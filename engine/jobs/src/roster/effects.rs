@@ -7,10 +7,10 @@ use turnwheel_engine::{
 use turnwheel_runtime::Context;
 
 use super::Roster;
-use crate::action::{ended, RunJob};
+use crate::action::{ended, RunJob, RunKeyed};
 use crate::decide::{Effect, Ended};
 use crate::executor::Work;
-use crate::launch::{LaunchState, RunState};
+use crate::launch::RunState;
 
 /// A run on which an answer is awaited.
 #[derive(Clone, Debug)]
@@ -59,8 +59,7 @@ impl Roster {
         if !record.outbox.is_empty() {
             effects.push(Effect::Report);
         }
-        let is_done = record.status == Some(LaunchState::Succeeded) && record.active.is_empty();
-        if record.spec.ephemeral && is_done {
+        if record.is_leaving {
             effects.push(Effect::Remove);
         }
         self.carry_out(name, effects, cx);
@@ -82,7 +81,11 @@ impl Roster {
         }
         let of_run = OfRun { job: name.to_owned(), made, launch, run };
         if let Some(plan) = row.plan {
-            return self.watch(of_run, world.plan(plan), cx);
+            let (plan, is_new) = (world.plan(plan), row.started_at.is_none());
+            if is_new {
+                self.find_begin((name.to_owned(), made), (launch, run), &plan, cx);
+            }
+            return self.watch(of_run, plan, cx);
         }
         let key = of.key(name, made, row);
         let work = Work {
@@ -112,7 +115,11 @@ impl Roster {
         if let Some(entry) = self.entries.get_mut(name) {
             entry.going.insert((launch, run));
         }
-        let begun = world.trigger_with::<RunJob>(key_of_cause(options, key), work);
+        let options = key_of_cause(options, key);
+        let begun = match work.concurrency_key.is_empty() {
+            true => world.trigger_with::<RunJob>(options, work),
+            false => world.trigger_with::<RunKeyed>(options, work),
+        };
         cx.await_interleaved(begun, move |roster, cx, outcome| {
             roster.begun(of_run, outcome, cx);
         });
@@ -217,6 +224,7 @@ impl Roster {
             state,
             reason,
             started_at: None,
+            ended_at: None,
             output_bytes: 0,
             is_cut: false,
             note,
@@ -296,17 +304,18 @@ impl Roster {
         entry.untold.remove(&launch);
         // Written with the next change: a dependant knows what it has taken.
         entry.record.outbox.retain(|report| report.launch != launch);
-        if entry.is_leaving {
+        if entry.record.is_leaving {
             self.leave(name, cx);
         }
     }
 
-    /// Removes a job that was for one success, once its dependants know and notifications have
-    /// begun.
+    /// Removes a job that is leaving, once its runs have ended, its dependants know and notifications
+    /// have begun.
     pub(super) fn leave(&mut self, name: &str, cx: &mut Context<'_, Self>) {
-        let Some(entry) = self.entries.get_mut(name) else { return };
-        entry.is_leaving = true;
-        if entry.record.outbox.is_empty() && entry.record.notices.is_empty() {
+        let Some(entry) = self.entries.get(name) else { return };
+        let record = &entry.record;
+        let owes_nothing = record.outbox.is_empty() && record.notices.is_empty();
+        if record.is_leaving && record.active.is_empty() && owes_nothing {
             self.remove_now(name, cx);
         }
     }

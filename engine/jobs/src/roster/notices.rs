@@ -5,8 +5,9 @@ use turnwheel_engine::{PlanHandle, TriggerError, TriggerOptions, World};
 use turnwheel_runtime::Context;
 
 use super::Roster;
-use crate::action::{output, Send};
+use crate::action::output;
 use crate::launch::Launch;
+use crate::notice::{SendMail, SendWebhook};
 use crate::notify::{Facts, Message, Notify, Told};
 use crate::record::Notice;
 
@@ -65,7 +66,7 @@ impl Roster {
         let Some(entry) = self.entries.get_mut(name) else { return };
         // Written with the next change: the keys find the plans.
         entry.record.notices.retain(|other| other != notice);
-        if entry.is_leaving {
+        if entry.record.is_leaving {
             self.leave(name, cx);
         }
     }
@@ -97,5 +98,9 @@ async fn begin_one(
     message: Message,
 ) -> Result<PlanHandle, TriggerError> {
     let options = TriggerOptions::new().label("job", job).by(format!("job {job}"));
-    world.trigger_with::<Send>(key_of_cause(options, key), message).await
+    let options = key_of_cause(options, key);
+    match message.webhook.is_empty() {
+        true => world.trigger_with::<SendMail>(options, message).await,
+        false => world.trigger_with::<SendWebhook>(options, message).await,
+    }
 }

@@ -56,6 +56,10 @@ impl Roster {
                 self.answer(&name, (launch, answer), &by, to, cx);
             }
             JobRequest::Forget { name } => self.forget(&name, to, cx),
+            JobRequest::Began { name, launch, key, at } => {
+                self.run_began(&name, (launch, &key), at, cx);
+                to.tell(Ok(JobAnswer::Done));
+            }
             JobRequest::Recent { name } => to.tell(self.recent(&name)),
             JobRequest::Times { name, limit } => {
                 let now = self.now();

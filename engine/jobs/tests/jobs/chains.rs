@@ -71,9 +71,11 @@ fn a_side_that_did_not_run_does_not_hold_the_diamond_up() {
     stage.put(job("top", "@manually", |_| ()));
     stage.put(after("left", &[("top", On::Success)]));
     stage.put(after("right", &[("top", On::Failure)]));
-    stage.put(after("bottom", &[("left", On::Always), ("right", On::Always)]));
+    stage.put(after("bottom", &[("left", On::Success), ("right", On::Success)]));
+    stage.put(after("last", &[("left", On::Always), ("right", On::Always)]));
     stage.wait(stage.jobs.run("top", "ann", false)).unwrap();
     stage.sim.run_until_idle();
+    assert_eq!(stage.history("last")[0].state, LaunchState::Succeeded, "always is always");
     let bottom = stage.history("bottom");
     assert_eq!(bottom[0].state, LaunchState::Skipped);
     assert!(bottom[0].reason.contains("of right ended with no run"), "{}", bottom[0].reason);
@@ -267,4 +269,31 @@ fn a_parent_is_named_once() {
     stage.put(job("parent", "@manually", |_| ()));
     let error = stage.refused(after("child", &[("parent", On::Success), ("parent", On::Failure)]));
     assert!(error.contains("names «parent» twice"), "{error}");
+}
+
+#[test]
+fn each_job_behind_a_skipped_one_has_a_row_and_those_with_always_run() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("a", "@manually", |spec| set(spec, "fails", "9")));
+    stage.put(after("b", &[("a", On::Success)]));
+    stage.put(after("c", &[("b", On::Success)]));
+    stage.put(after("d", &[("c", On::Failure)]));
+    stage.put(after("e", &[("d", On::Always)]));
+    for launch in 1..=2 {
+        stage.wait(stage.jobs.run("a", "ann", false)).unwrap();
+        stage.sim.run_until_idle();
+        for (name, state) in [
+            ("b", LaunchState::Skipped),
+            ("c", LaunchState::Skipped),
+            ("d", LaunchState::Skipped),
+            ("e", LaunchState::Succeeded),
+        ] {
+            let history = stage.history(name);
+            let ids: Vec<u64> = history.iter().map(|row| row.id).collect();
+            assert_eq!(ids, (1..=launch).collect::<Vec<_>>(), "{name}: a number without a row");
+            assert_eq!(history.last().map(|row| row.state), Some(state), "{name}");
+        }
+    }
+    let reason = stage.history("c").remove(0).reason;
+    assert_eq!(reason, "launch 1 of b ended with no run");
 }

@@ -1,8 +1,9 @@
 //! Edits: what is refused and why, revisions, pauses, and jobs that cannot be read.
 
-use turnwheel_jobs::{JobSpec, Span};
+use turnwheel_engine::PlanState;
+use turnwheel_jobs::{JobError, JobSpec, Overlap, Span};
 
-use super::common::{job, set, time, Stage, MINUTE};
+use super::common::{job, set, time, Stage, MINUTE, SECOND};
 
 #[test]
 fn names_are_lower_case_letters_of_any_script() {
@@ -171,4 +172,42 @@ fn a_job_of_a_backup_whose_time_has_passed_comes_back_disabled() {
     assert!(stage.history("once").is_empty(), "its time has passed");
     let mut next = job("next", "@at 2026-01-02T00:00:00Z", |_| ());
     assert_eq!(turnwheel_jobs::disable_spent(&mut next, now), None);
+}
+
+#[test]
+fn a_removal_cancels_what_runs_and_is_over_when_that_has_ended() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    let slow = || {
+        job("slow", "@manually", |spec| {
+            spec.overlap = Overlap::QueueAll;
+            set(spec, "takes", "1h");
+        })
+    };
+    let run = |stage: &Stage| stage.wait(stage.jobs.run("slow", "ann", false)).unwrap();
+    stage.put(slow());
+    run(&stage);
+    run(&stage);
+    stage.sim.advance(SECOND);
+    let plan = stage.history("slow")[0].runs[0].plan.expect("it has begun");
+    // All of these come before the run has ended.
+    let removed = stage.jobs.remove("slow");
+    let shown = stage.jobs.get("slow");
+    let put = stage.jobs.put(slow(), None, "ann");
+    let launched = stage.jobs.run("slow", "ann", true);
+    let removed_again = stage.jobs.remove("slow");
+    let view = stage.wait(removed).unwrap();
+    assert_eq!((view.active.len(), view.problem), (2, None), "the answer is the job as it was");
+    let view = stage.wait(shown).unwrap();
+    assert!(view.problem.is_some_and(|problem| problem.contains("is being removed")));
+    assert_eq!(view.active.len(), 1, "the run has not ended, and what was queued never begins");
+    let refused = JobError::Leaving("slow".to_owned());
+    assert_eq!(stage.wait(put).unwrap_err(), refused);
+    assert_eq!(stage.wait(launched).unwrap_err(), refused);
+    assert!(stage.wait(removed_again).is_ok());
+    stage.sim.run_until_idle();
+    assert!(stage.wait(stage.jobs.get("slow")).is_err(), "it is gone");
+    let view = stage.block(stage.world.plan(plan).view()).expect("it is kept");
+    assert_eq!(view.state, PlanState::Stopped, "nothing of it runs on");
+    assert_eq!(stage.play.begun.lock().unwrap().len(), 1);
+    assert_eq!(stage.put(slow()).revision, 1, "a new one");
 }

@@ -8,6 +8,7 @@ mod nodes;
 mod notices;
 mod outages;
 mod processors;
+mod receivers;
 mod resting;
 mod runs;
 mod schedules;

@@ -1,6 +1,8 @@
 //! Several nodes over one store, each in a simulation of its own. They share the store, and nothing
 //! else; they are killed and started.
 
+mod keys;
+
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;

@@ -233,3 +233,21 @@ fn a_cancel_between_a_failure_and_a_success_keeps_the_recovery() {
     run(&stage, "flaky");
     assert!(sent(&stage).is_empty());
 }
+
+#[test]
+fn a_start_is_told_of_when_the_attempt_begins_with_that_time() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    for name in ["first", "second"] {
+        let mut spec = told(name, "@manually", &[Event::Start]);
+        spec.concurrency_key = "disk".to_owned();
+        spec.notify[0].body = "{{.Event}} {{.JobName}} {{.StartTime}}".to_owned();
+        set(&mut spec, "takes", "60s");
+        stage.put(spec);
+        stage.wait(stage.jobs.run(name, "ann", false)).unwrap();
+        stage.sim.advance(SECOND);
+    }
+    stage.sim.advance(28 * SECOND);
+    assert_eq!(sent(&stage), ["start first 2026-01-01T00:00:00Z"], "the other one waits");
+    stage.sim.advance(MINUTE);
+    assert_eq!(sent(&stage), ["start second 2026-01-01T00:01:00Z"]);
+}

@@ -184,3 +184,43 @@ fn a_queued_launch_does_not_begin_after_its_deadline() {
     assert_eq!(states, [done, ended, left]);
     assert!(history[2].runs.is_empty() && history[2].reason.contains("deadline of 20s passed"));
 }
+
+#[test]
+fn all_missed_times_are_made_up_for_one_after_the_other_with_replace() {
+    let mut stage = Stage::at("2026-01-01T00:00:30Z");
+    stage.put(job("often", "@minutely", |spec| {
+        (spec.missed, spec.overlap) = (Missed::All(Span::seconds(3_600)), Overlap::Replace);
+        set(spec, "takes", "20s");
+    }));
+    stage.outage(5 * MINUTE + 15 * SECOND);
+    stage.sim.advance(3 * MINUTE);
+    let history = stage.history("often");
+    let made_up: Vec<_> = history.iter().filter(|it| it.cause == Cause::CatchUp).collect();
+    assert_eq!(made_up.len(), 5, "{:?}", stage.rows("often"));
+    for launch in &made_up {
+        assert_eq!(launch.state, LaunchState::Succeeded, "{}", launch.reason);
+    }
+    for pair in made_up.windows(2) {
+        let (ended, began) = (pair[0].ended_at, pair[1].runs[0].started_at);
+        assert!(pair[0].planned < pair[1].planned && ended <= began, "{pair:?}");
+    }
+    // Later times wait behind them, and replace one another as always.
+    assert_eq!(history.last().map(|last| last.state), Some(LaunchState::Succeeded));
+}
+
+#[test]
+fn the_latest_missed_time_replaces_what_runs() {
+    let mut stage = Stage::at("2026-01-01T00:00:30Z");
+    stage.put(job("often", "@minutely", |spec| {
+        spec.overlap = Overlap::Replace;
+        set(spec, "takes", "5m");
+    }));
+    stage.sim.advance(MINUTE);
+    stage.outage(2 * MINUTE + 45 * SECOND);
+    stage.sim.advance(SECOND);
+    let states: Vec<LaunchState> = stage.history("often").iter().map(|it| it.state).collect();
+    let (ended, missed, runs) = (LaunchState::Cancelled, LaunchState::Missed, LaunchState::Running);
+    assert_eq!(states.first(), Some(&ended), "{states:?}");
+    assert_eq!(states.last(), Some(&runs), "{states:?}");
+    assert!(states.contains(&missed), "{states:?}");
+}

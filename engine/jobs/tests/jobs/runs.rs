@@ -1,7 +1,7 @@
 //! Runs: attempts, outcomes, outputs, history.
 
 use turnwheel_engine::Time;
-use turnwheel_jobs::{Backoff, LaunchState, NoNode, RunState, Span};
+use turnwheel_jobs::{Backoff, LaunchState, NoNode, Overlap, RunState, Span};
 
 use super::common::{job, set, time, Stage, HOUR, MINUTE, SECOND};
 
@@ -252,4 +252,84 @@ fn a_retry_without_a_node_waits_for_one() {
         let is_told = launch.reason.contains("region=mars");
         assert_eq!(is_told, state == LaunchState::Failed, "{}", launch.reason);
     }
+}
+
+#[test]
+fn nothing_of_an_ephemeral_job_begins_after_its_first_success() {
+    for overlap in [Overlap::QueueAll, Overlap::Allow, Overlap::QueueOne] {
+        let stage = Stage::at("2026-01-01T00:00:00Z");
+        stage.put(job("brief", "@every 5s", |spec| {
+            (spec.ephemeral, spec.overlap) = (true, overlap);
+            set(spec, "takes", "12s");
+        }));
+        let _queued = stage.wait(stage.jobs.run("brief", "ann", false));
+        stage.sim.advance(2 * MINUTE);
+        let begun = stage.play.begun.lock().expect("no panic").clone();
+        assert_eq!(begun, [("brief".to_owned(), 1, 1)], "{overlap:?}");
+        assert!(stage.wait(stage.jobs.get("brief")).is_err(), "{overlap:?}: it is gone");
+    }
+}
+
+#[test]
+fn an_edit_after_a_success_does_not_remove_an_ephemeral_job() {
+    let mut stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("kept", "@manually", |_| ()));
+    stage.wait(stage.jobs.run("kept", "ann", false)).unwrap();
+    stage.sim.advance(SECOND);
+    stage.put(job("kept", "@manually", |spec| spec.ephemeral = true));
+    stage.outage(SECOND);
+    assert_eq!(stage.get("kept").counts.success, 1, "it waits for a success as an ephemeral one");
+    stage.wait(stage.jobs.run("kept", "ann", false)).unwrap();
+    stage.sim.advance(SECOND);
+    assert!(stage.wait(stage.jobs.get("kept")).is_err());
+}
+
+#[test]
+fn a_run_that_ended_while_nobody_watched_has_the_time_of_its_end() {
+    let mut stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("slow", "@manually", |spec| set(spec, "takes", "30s")));
+    stage.wait(stage.jobs.run("slow", "ann", false)).unwrap();
+    stage.sim.advance(SECOND);
+    stage.outage(HOUR);
+    let launch = stage.history("slow").remove(0);
+    let end = Some(time("2026-01-01T00:00:30Z"));
+    assert_eq!((launch.runs[0].ended_at, launch.ended_at), (end, end));
+    assert_eq!(stage.get("slow").last_success, end);
+}
+
+#[test]
+fn a_run_that_waits_for_its_key_has_not_begun_and_is_skipped_by_its_deadline() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    let keyed = |name: &str, deadline: Option<Span>| {
+        job(name, "@manually", |spec| {
+            (spec.concurrency_key, spec.deadline) = ("disk".to_owned(), deadline);
+            set(spec, "takes", "60s");
+        })
+    };
+    stage.put(keyed("first", None));
+    stage.put(keyed("second", None));
+    stage.put(keyed("third", Some(Span::seconds(20))));
+    for name in ["first", "second", "third"] {
+        stage.wait(stage.jobs.run(name, "ann", false)).unwrap();
+        stage.sim.advance(SECOND);
+    }
+    stage.sim.advance(10 * SECOND);
+    let of = |name: &str| {
+        let launch = stage.history(name).remove(0);
+        (launch.state, launch.runs[0].state.name(), launch.runs[0].started_at)
+    };
+    let begin = |text: &str| Some(time(text));
+    assert_eq!(of("first"), (LaunchState::Running, "running", begin("2026-01-01T00:00:00Z")));
+    assert_eq!(of("second"), (LaunchState::Queued, "waiting", None));
+    assert_eq!(stage.get("first").begun(), 1);
+    assert_eq!(stage.get("second").begun(), 0, "it waits");
+    stage.sim.advance(20 * SECOND);
+    let third = stage.history("third").remove(0);
+    assert_eq!((third.state, third.runs[0].started_at), (LaunchState::Skipped, None));
+    assert!(third.reason.contains("deadline of 20s passed before"), "{}", third.reason);
+    let counts = stage.get("third").counts;
+    assert_eq!((counts.skipped, counts.error), (1, 0));
+    stage.sim.advance(3 * MINUTE);
+    let second = (LaunchState::Succeeded, "succeeded", begin("2026-01-01T00:01:00Z"));
+    assert_eq!(of("second"), second, "it began when the first one had ended");
 }

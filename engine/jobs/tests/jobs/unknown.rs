@@ -138,6 +138,7 @@ fn the_end_of_a_run_of_a_removed_job_stores_nothing() {
     stage.wait(stage.jobs.run("again", "ann", false)).unwrap();
     stage.sim.advance(10 * SECOND);
     stage.wait(stage.jobs.remove("again")).unwrap();
+    stage.sim.run_until_idle();
     // Another one of the same name, with a launch of the same number.
     stage.put(slow("1h"));
     stage.wait(stage.jobs.run("again", "ann", false)).unwrap();
