@@ -199,7 +199,8 @@ fn keep_end(done: &mut Done, max: u64) {
     done.output.drain(..from);
 }
 
-/// When the work of a run under way began, as its plan says; nothing if it waits for a place or its key.
+/// When the work of a run under way began, as its plan says; nothing if it waits for a place or its
+/// key.
 pub(crate) fn began(view: &PlanView) -> Option<Time> {
     let kept = view.output::<RunJob>().unwrap_or_default();
     let step = view.run_step::<RunJob>().filter(|step| {

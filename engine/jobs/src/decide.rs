@@ -163,8 +163,8 @@ impl Turn<'_> {
         }
     }
 
-    /// The job is to be removed: what waits does not begin, and what runs is cancelled. It goes when
-    /// that has ended.
+    /// The job is to be removed: what waits does not begin, and what runs is cancelled. It goes
+    /// when that has ended.
     pub(crate) fn leave(&mut self, by: &str, why: &str) {
         self.record.is_leaving = true;
         let open: Vec<u64> = self.record.active.iter().map(|launch| launch.id).collect();
@@ -174,8 +174,8 @@ impl Turn<'_> {
         self.effects.push(Effect::Remove);
     }
 
-    /// Whether a launch makes up for one of several missed times: these run one after the other, and
-    /// no later launch replaces them.
+    /// Whether a launch makes up for one of several missed times: these run one after the other,
+    /// and no later launch replaces them.
     pub(super) fn is_in_turn(&self, launch: &Launch) -> bool {
         launch.cause == Cause::CatchUp && matches!(self.record.spec.missed, Missed::All(_))
     }

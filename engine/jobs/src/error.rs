@@ -113,8 +113,8 @@ pub enum JobError {
     },
     /// A job is being removed.
     #[error(
-        "the job «{0}» is being removed: it goes when its runs, which were cancelled, have ended; try \
-         again then"
+        "the job «{0}» is being removed: it goes when its runs, which were cancelled, have \
+         ended; try again then"
     )]
     Leaving(String),
     /// Changes of jobs are paused.

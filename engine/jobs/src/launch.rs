@@ -251,8 +251,8 @@ impl Launch {
         self.is_under_way() && self.runs.iter().any(works)
     }
 
-    /// Shows runs that have not begun as such: they wait for a place or for their key, and a launch of
-    /// which nothing has begun is queued.
+    /// Shows runs that have not begun as such: they wait for a place or for their key, and a launch
+    /// of which nothing has begun is queued.
     pub(crate) fn show_waiting(&mut self) {
         if !self.is_under_way() {
             return;
@@ -289,8 +289,8 @@ impl Launch {
             && planned <= self.until.unwrap_or(self.planned)
     }
 
-    /// The idempotency key of a run's plan: made of the job and the planned time, so that it is known
-    /// before, and found after.
+    /// The idempotency key of a run's plan: made of the job and the planned time, so that it is
+    /// known before, and found after.
     pub(crate) fn key(&self, job: &str, made: Time, run: &Run) -> String {
         let (planned, node, attempt) = (self.planned, &run.node, run.attempt);
         let occasion = match &self.cause {

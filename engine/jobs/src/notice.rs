@@ -1,7 +1,7 @@
 //! The actions of notifications: the plan of one is its place in the outbox.
 //!
-//! Webhooks and mails have queues of their own, and one receiver gets only some of the places of its
-//! queue: a receiver that hangs holds up what goes to itself.
+//! Webhooks and mails have queues of their own, and one receiver gets only some of the places of
+//! its queue: a receiver that hangs holds up what goes to itself.
 
 use turnwheel_engine::{
     Action, ActionError, Concurrency, Next, Rescue, RetryPolicy, Run, Runs, StepContext,

@@ -62,7 +62,8 @@ pub(crate) struct Join {
     pub(crate) ends: BTreeMap<String, (u64, End)>,
 }
 
-/// A job, as it is stored. Fields with their defaults are not written: most jobs have little to say.
+/// A job, as it is stored. Fields with their defaults are not written: most jobs have little to
+/// say.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) spec: Shared,
@@ -110,8 +111,8 @@ pub(crate) struct Record {
     pub(crate) last_success: Option<Time>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) last_error: Option<Time>,
-    /// Whether it is being removed: nothing of it begins any more, and it goes when what is under way
-    /// has ended.
+    /// Whether it is being removed: nothing of it begins any more, and it goes when what is under
+    /// way has ended.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) is_leaving: bool,
     /// State of the launch that ended last.

@@ -1,4 +1,5 @@
-//! Requests to the jobs of a store, and their answers: one world serves them, and the others ask it.
+//! Requests to the jobs of a store, and their answers: one world serves them, and the others ask
+//! it.
 
 use serde::{Deserialize, Serialize};
 use turnwheel_engine::Time;

@@ -1,9 +1,11 @@
 //! The task that keeps the jobs of a store and launches them.
 //!
-//! A launch goes in three steps, so that a crash between any two of them neither loses nor doubles it:
+//! A launch goes in three steps, so that a crash between any two of them neither loses nor doubles
+//! it:
 //!
 //! 1. The decision is written with the job: a launch with its planned time.
-//! 2. When that is durable the plan of each run begins, with a key made of the job and that time. An
+//! 2. When that is durable the plan of each run begins, with a key made of the job and that time.
+//! An
 //!    existing plan with the key is the answer.
 //! 3. The end of the plan is written with the job.
 //!

@@ -38,7 +38,8 @@ impl Turn<'_> {
     /// Takes the times that have come, and says when the next one does.
     pub(super) fn take_due(&mut self) -> Option<Time> {
         if self.now < self.record.decided {
-            // The clock was set back: times come again, and those with a row are not launched again.
+            // The clock was set back: times come again, and those with a row are not launched
+            // again.
             self.record.replay_until = self.record.replay_until.max(self.record.decided);
             self.record.decided = self.now;
         }

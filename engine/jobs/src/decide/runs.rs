@@ -161,7 +161,8 @@ impl Turn<'_> {
         backoff.first.0.saturating_mul(factor).min(backoff.max.0)
     }
 
-    /// Ends a launch if all of its runs are over. One whose outcome nobody knows waits for an answer.
+    /// Ends a launch if all of its runs are over. One whose outcome nobody knows waits for an
+    /// answer.
     pub(super) fn finish(&mut self, id: u64) {
         self.end_launch(id, false);
     }

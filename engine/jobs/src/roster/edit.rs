@@ -191,8 +191,8 @@ impl Roster {
         Ok(())
     }
 
-    /// Removes a job that no other one runs after. If runs of it are under way they are cancelled, and
-    /// the job goes when they have ended.
+    /// Removes a job that no other one runs after. If runs of it are under way they are cancelled,
+    /// and the job goes when they have ended.
     pub(crate) fn remove(
         &mut self,
         name: &str,

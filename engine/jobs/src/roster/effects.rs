@@ -309,8 +309,8 @@ impl Roster {
         }
     }
 
-    /// Removes a job that is leaving, once its runs have ended, its dependants know and notifications
-    /// have begun.
+    /// Removes a job that is leaving, once its runs have ended, its dependants know and
+    /// notifications have begun.
     pub(super) fn leave(&mut self, name: &str, cx: &mut Context<'_, Self>) {
         let Some(entry) = self.entries.get(name) else { return };
         let record = &entry.record;

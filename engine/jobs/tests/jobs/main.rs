@@ -1,4 +1,5 @@
-//! The behaviour of jobs, in simulated time. `CONFORMANCE.md` maps the reference cases to these tests.
+//! The behaviour of jobs, in simulated time. `CONFORMANCE.md` maps the reference cases to these
+//! tests.
 
 mod chains;
 mod common;
