@@ -26,7 +26,8 @@ pub fn error_of(action: &ActionData, step: &Step) -> Option<ActionError> {
 }
 
 /// Why a plan has failed, in one line: the task or action, and its error. The error of a task
-/// stands for that of the tasks around it; one that a task around it has caught is no reason.
+/// stands for that of the tasks around it; one that a task around it has caught is no reason, also
+/// if the handler has failed with another one after that.
 /// Nothing for a plan that has not failed.
 ///
 /// Cost: a look at the steps of a plan that has failed.
@@ -47,10 +48,22 @@ pub fn failure_of(plan: &Plan) -> Option<String> {
     let failed: Vec<_> = failed.collect();
     let is_around =
         |outer: &ActionData| failed.iter().any(|(action, _)| action.parent == Some(outer.id));
-    let (action, error) = failed.iter().find(|(action, _)| !is_around(action))?;
+    let mut inner = failed.iter().filter(|(action, _)| !is_around(action));
+    let fault = fault_of_flow(plan);
+    let is_reason = |error: &ActionError| fault.as_ref() == Some(&error.message);
+    // Of the same fault raised more than once the last one has ended the flow.
+    let last = inner.clone().rev().find(|(_, error)| is_reason(error));
+    let (action, error) = last.or_else(|| inner.next())?;
     let place = name_of(action);
     let name = place.rsplit('/').next().unwrap_or(&place);
     Some(told(&format!("{name} failed: {error}")))
+}
+
+/// The fault that a flow has ended with, as the message of its error; nothing for another plan.
+fn fault_of_flow(plan: &Plan) -> Option<String> {
+    let root = plan.actions.first()?;
+    let error = plan.step(root.run_step?).error.as_ref()?;
+    Some(error.message.clone())
 }
 
 /// Whether a task of a flow around this one has ended well: it has caught the fault.

@@ -209,3 +209,25 @@ fn a_status_that_is_computed_is_checked() {
         assert!(detail.contains("100 to 599"), "{wrong}: {detail}");
     }
 }
+
+#[test]
+fn failure_of_a_handler_is_told_and_not_what_it_has_caught() {
+    let raise = |name: &str| {
+        format!("{name}: {{ raise: {{ error: {{ type: 'https://a.b/{name}', status: 500, title: {name} }} }} }}")
+    };
+    let failing = |handler: &str| {
+        format!("try: [ {{ {} }} ], catch: {{ do: [ {handler} ] }}", raise("first"))
+    };
+    let (second, nested) = (raise("second"), failing(&format!("{{ {} }}", raise("inner"))));
+    for (handler, told) in [
+        (format!("{{ {second} }}"), "second failed: second (500) at /do/0/outer/catch/do/0/second"),
+        (format!("{{ in: {{ do: [ {{ {second} }} ] }} }}"), "second failed: second (500)"),
+        (format!("{{ in: {{ {nested} }} }}"), "inner failed: inner (500)"),
+    ] {
+        let flow = format!("do: [ {{ outer: {{ {} }} }} ]", failing(&handler));
+        let (ended, view) = run_with(FakeIo::new(), &flow, json!({}));
+        ended.expect_err("the handler fails");
+        let failure = failure_of(&view).expect("the plan has failed");
+        assert!(failure.starts_with(told), "{failure}");
+    }
+}
