@@ -55,6 +55,10 @@ pub struct FlowDetail {
     pub secrets: Vec<String>,
     /// Its tasks, in their order.
     pub tasks: Vec<FlowTaskInfo>,
+    /// In the answer to an addition, what its author may not expect: that the schedule of another version
+    /// goes on, because this one has begun none in its place.
+    #[serde(default)]
+    pub note: Option<String>,
 }
 
 /// A task of a flow.

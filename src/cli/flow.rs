@@ -132,10 +132,11 @@ const LISTED: &str = "turnwheel flow list shows those there are";
 fn add(settings: &Settings, file: &std::path::Path, is_scheduled: bool) -> Result<(), Exit> {
     let text = text_of(file)?;
     let flow = flow::load(&text, &file.display().to_string()).map_err(Exit::usage)?;
-    match open(settings)? {
+    let note = match open(settings)? {
         Runner::Server(server) => {
             let path = if is_scheduled { "/flows" } else { "/flows?schedule=false" };
-            server.post(path, "application/yaml", text, None)?;
+            let answer = server.post(path, "application/yaml", text, None)?;
+            answer["note"].as_str().map(str::to_owned)
         }
         Runner::Here(world, _) => {
             let added = Flows::new(&world).map(|flows| {
@@ -145,12 +146,15 @@ fn add(settings: &Settings, file: &std::path::Path, is_scheduled: bool) -> Resul
                     if is_scheduled {
                         flows.schedule(&flow).await?;
                     }
-                    Ok(())
+                    flows.other_schedule(&flow).await
                 })
             });
             world.shutdown()?;
-            added.map_err(refused)?.map_err(Exit::failed)?.map_err(refused)?;
+            added.map_err(refused)?.map_err(Exit::failed)?.map_err(refused)?
         }
+    };
+    if let Some(note) = note {
+        tell!("turnwheel: {}", one_line(&note));
     }
     if is_scheduled && flow.source().get("schedule").is_some() {
         tell!(

@@ -154,3 +154,17 @@ fn contexts_are_kept_for_this_user_only() {
     folder.ok(&["context", "rm", "far"]);
     assert_eq!(folder.json(&["context", "list", "--json"])["contexts"], json!([]));
 }
+
+#[test]
+fn schedule_of_an_older_version_that_goes_on_is_said() {
+    let folder = Folder::new();
+    folder.write("old.yaml", &format!("schedule: {{ every: PT1H }}\n{}", flow("1.0.0", "hello")));
+    folder.write("new.yaml", &flow("1.1.0", "hello"));
+    let said = folder.run(&["flow", "add", "old.yaml"]).stderr();
+    assert!(!said.contains("goes on"), "{said}");
+    let said = folder.run(&["flow", "add", "new.yaml"]).stderr();
+    assert!(said.contains("the schedule of guide/hello:1.0.0 goes on"), "{said}");
+    folder.ok(&["schedule", "rm", "flow:guide/hello"]);
+    let said = folder.run(&["flow", "add", "new.yaml"]).stderr();
+    assert!(!said.contains("goes on"), "{said}");
+}

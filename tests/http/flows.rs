@@ -436,3 +436,25 @@ fn a_running_process_shows_the_lines_that_it_has_written() {
     std::fs::write(&mark, "").expect("it can be written");
     assert_eq!(served.ended(&id)["result"], "success");
 }
+
+#[test]
+fn schedule_of_an_older_version_that_goes_on_is_said_when_a_newer_one_is_added() {
+    let served = served();
+    let flow = |version: &str, schedule: &str| {
+        format!(
+            "document: {{ dsl: '1.0.3', namespace: shop, name: tick, version: '{version}' }}\n{schedule}\
+             do: [ {{ s: {{ set: {{ n: 1 }} }} }} ]\n"
+        )
+    };
+    let note = |version: &str, schedule: &str| {
+        let added = add(&served, &flow(version, schedule));
+        assert_eq!(added.status, 201, "{}", added.text);
+        added.json()["note"].clone()
+    };
+    assert_eq!(note("1.0.0", "schedule: { every: PT1H }\n"), json!(null));
+    let said = note("1.1.0", "");
+    let said = said.as_str().expect("there is a note");
+    assert!(said.contains("shop/tick:1.0.0 goes on"), "{said}");
+    assert!(said.contains("turnwheel schedule rm flow:shop/tick"), "{said}");
+    assert_eq!(note("1.2.0", "schedule: { every: PT2H }\n"), json!(null), "it has taken its place");
+}

@@ -6,7 +6,8 @@ use turnwheel_actors::entity::StoreError as StateError;
 use turnwheel_engine::StoreError;
 
 use crate::definition::Flow;
-use crate::flows::{FlowEntry, FlowError, Flows, INDEX, STORED_AS};
+use crate::flows::{schedule_name, FlowEntry, FlowError, Flows, INDEX, STORED_AS};
+use crate::run::FlowStart;
 use crate::text::Problem;
 
 /// Attempts to change the list of definitions while others change it.
@@ -68,6 +69,29 @@ impl Flows {
         let is_new = self.add_to_index(&entry).await?;
         self.bench.flows.lock().insert(entry.hash.clone(), flow.clone());
         Ok((entry, is_new))
+    }
+
+    /// What goes on beside a flow that was added: the schedule that another version of it has begun, for
+    /// people. Nothing if there is none, as when this version's own schedule has taken its place.
+    ///
+    /// # Errors
+    ///
+    /// The schedules cannot be read.
+    pub async fn other_schedule(&self, flow: &Flow) -> Result<Option<String>, FlowError> {
+        let name = schedule_name(flow.namespace(), flow.name());
+        let wrong = |error: &dyn fmt::Display| FlowError::Schedule(error.to_string());
+        let found = self.world.schedules().get(&name).await.map_err(|error| wrong(&error))?;
+        let Ok(found) = found else { return Ok(None) };
+        let start: Option<FlowStart> = found.input.read().ok();
+        let other = start.filter(|start| start.definition != flow.hash());
+        Ok(other.map(|start| {
+            format!(
+                "the schedule of {} goes on and starts that version: {} has begun none in its place; \
+                 «turnwheel schedule rm {name}» ends it",
+                start.flow,
+                flow.id()
+            )
+        }))
     }
 
     /// Whether it was not there.

@@ -114,6 +114,7 @@ fn detail(flow: &Flow, text: Option<String>) -> FlowDetail {
         input_schema: flow.input_schema().cloned(),
         secrets: flow.secrets().to_vec(),
         tasks: flow.tasks().map(task).collect(),
+        note: None,
     }
 }
 
@@ -137,7 +138,8 @@ pub(in crate::http) async fn list(
 
 /// Adds a flow, YAML or JSON; an existing one stays unchanged
 ///
-/// If it has a schedule of its own, the schedule starts now, unless the query says otherwise.
+/// If it has a schedule of its own, the schedule starts now, unless the query says otherwise. The answer has a `note`
+/// if the schedule of another version goes on.
 #[utoipa::path(
     post, path = "/flows", tag = "flows", operation_id = "addFlow",
     params(AddQuery),
@@ -163,14 +165,15 @@ pub(in crate::http) async fn add(
         if query.schedule != Some(false) {
             flows.schedule(&flow).await?;
         }
-        Ok(is_new)
+        Ok((is_new, flows.other_schedule(&flow).await?))
     };
-    let added: Result<bool, FlowError> = added.await;
+    let added: Result<(bool, Option<String>), FlowError> = added.await;
     let outcome = added.as_ref().map_or_else(ToString::to_string, |_| "done".to_owned());
     trace::audit(&who, "add flow", &flow.id(), &outcome);
-    let status = if added? { StatusCode::CREATED } else { StatusCode::OK };
+    let (is_new, note) = added?;
+    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     let text = flow.text().map(str::to_owned);
-    Ok((status, Answer(detail(&flow, text))))
+    Ok((status, Answer(FlowDetail { note, ..detail(&flow, text) })))
 }
 
 /// Whether a flow could be added; nothing is kept
