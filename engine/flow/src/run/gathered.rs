@@ -166,10 +166,9 @@ mod tests {
 
     #[test]
     fn values_keep_their_order_however_they_are_packed_stored_and_taken() {
-        let value =
-            |number: usize| json!({ "n": number, "text": "it's \"é\" \\".repeat(number % 90) });
+        let value = |number: usize| json!({ "n": number, "text": "it's \"é\" \\".repeat(number % 40 * 40) });
         let (mut gathered, mut from) = (Gathered::default(), 0);
-        for number in 0..900 {
+        for number in 0..60 {
             gathered.push(value(number));
             let stored = serde_json::to_string(&gathered).expect("it is data");
             gathered = serde_json::from_str(&stored).expect("it is read again");
@@ -180,14 +179,14 @@ mod tests {
             }
             assert_eq!(gathered.len(), number + 1 - from);
         }
-        assert!(!gathered.large.is_empty() && !gathered.small.is_empty());
-        assert_eq!(gathered.all(), (from..900).map(value).collect::<Vec<_>>());
+        assert!(!gathered.large.is_empty());
+        assert_eq!(gathered.all(), (from..60).map(value).collect::<Vec<_>>());
         while !gathered.is_empty() {
             assert_eq!(gathered.first(), Some(value(from)));
             gathered.remove_first();
             from += 1;
         }
-        assert_eq!((from, gathered), (900, Gathered::default()));
+        assert_eq!((from, gathered), (60, Gathered::default()));
     }
 
     #[test]
@@ -199,8 +198,8 @@ mod tests {
     #[test]
     fn state_of_the_largest_list_has_few_texts_that_change() {
         let mut gathered = Gathered::default();
-        for number in 0..9_000 {
-            gathered.push(json!({ "number": number, "text": "x".repeat(number % 700) }));
+        for number in 0..2_000 {
+            gathered.push(json!({ "number": number, "text": "x".repeat(number % 2_000) }));
             let packs = gathered.large.len() + gathered.small.len();
             assert!(packs <= 48, "{packs}");
             let changes: usize = gathered.last.iter().map(|value| value.to_string().len()).sum();
