@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{bounded, RecvTimeoutError};
-use turnwheel_flow::{HttpRequest, HttpResponse, IoCall, IoError, IoErrorKind};
+use turnwheel_flow::{header_problem, HttpRequest, HttpResponse, IoCall, IoError, IoErrorKind};
 use ureq::http::{HeaderName, HeaderValue, Request, Response};
 use ureq::tls::TlsConfig;
 use ureq::unversioned::transport::DefaultConnector;
@@ -20,6 +20,7 @@ use ureq::Body;
 use super::digest::Challenge;
 use super::network::{refuse, Checked, Closed};
 use super::options::IoOptions;
+use super::redirect::{redirect, IDEMPOTENCY_KEY};
 use super::request_span::RequestSpan;
 use super::scarce::Patience;
 use super::target::Target;
@@ -35,16 +36,6 @@ const THREADS_MAX: usize = 256;
 
 /// Time of a thread beyond the limit of its request, before its caller stops waiting.
 const LATE: Duration = Duration::from_millis(500);
-
-/// Words in the names of headers that are meant for one origin alone, such as `X-Api-Key`.
-const CREDENTIALS: [&str; 8] =
-    ["auth", "cookie", "key", "token", "secret", "password", "session", "signature"];
-
-/// A header with such a word that is no secret.
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
-
-/// Headers that say something of a body.
-const OF_BODY: [&str; 3] = ["content-type", "content-length", "transfer-encoding"];
 
 /// Whether so much of an answer is enough; what it takes away of the body is not kept.
 pub(super) type Enough = Box<dyn FnMut(&mut HttpResponse) -> bool + Send>;
@@ -110,15 +101,19 @@ impl Client {
         deadline: Instant,
         parent: Option<&str>,
     ) -> Result<HttpResponse, IoError> {
+        let mut names = request.headers.iter().map(|(name, _)| name);
+        if let Some(problem) = names.find_map(|name| header_problem(name)) {
+            return Err(IoError::new(IoErrorKind::Unsupported, problem));
+        }
         let limit = deadline.saturating_duration_since(Instant::now());
         let shown = target.shown();
         let ticket = Ticket::take(&self.work)?;
         let mut request = request.clone();
         add_headers(&mut request, call, parent);
         let (answer, answered) = bounded(1);
-        let work = Arc::clone(&self.work);
+        let (work, secrets) = (Arc::clone(&self.work), call.secrets.clone());
         let begun = thread::Builder::new().name("flow-http".to_owned()).spawn(move || {
-            let outcome = work.follow(request, target, is_enough, deadline);
+            let outcome = work.follow(request, target, is_enough, &secrets, deadline);
             drop(ticket);
             // The caller may have stopped waiting.
             let _gone = answer.send(outcome);
@@ -208,6 +203,7 @@ impl Work {
         mut request: HttpRequest,
         mut target: Target,
         is_enough: Option<Enough>,
+        secrets: &[String],
         deadline: Instant,
     ) -> Result<HttpResponse, IoError> {
         let (begun, mut hops, mut has_answered) = (Instant::now(), 0, false);
@@ -243,7 +239,7 @@ impl Work {
                     format!("{shown} redirects to «{location}», which is no address of HTTP");
                 return Err(IoError::new(IoErrorKind::Communication, message));
             };
-            redirect(&mut request, status, target.is_same_origin(&next));
+            redirect(&mut request, status, (&target, &next), secrets)?;
             target = next;
         }
     }
@@ -374,30 +370,6 @@ fn answer(request: &HttpRequest, target: &Target, response: &Response<Body>) -> 
         challenges.iter().filter_map(|value| Challenge::parse(value.to_str().ok()?));
     let nonce = uuid::Uuid::new_v4().simple().to_string();
     Some(challenges.next()?.answer((user, password), &request.method, &target.path, &nonce))
-}
-
-/// Changes a request for a redirection.
-fn redirect(request: &mut HttpRequest, status: u16, is_same_origin: bool) {
-    let becomes_get = match status {
-        303 => request.method != "HEAD",
-        301 | 302 => request.method == "POST",
-        _ => false,
-    };
-    if becomes_get {
-        request.method = "GET".to_owned();
-        request.body = None;
-        let is_of_body = |name: &str| OF_BODY.iter().any(|known| known.eq_ignore_ascii_case(name));
-        request.headers.retain(|(name, _)| !is_of_body(name));
-    }
-    if !is_same_origin {
-        let is_secret = |name: &str| {
-            let name = name.to_ascii_lowercase();
-            name != IDEMPOTENCY_KEY && CREDENTIALS.iter().any(|word| name.contains(word))
-        };
-        request.headers.retain(|(name, _)| !is_secret(name));
-        request.digest = None;
-    }
-    request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("host"));
 }
 
 /// The error, without secrets: addresses are shown without their queries.

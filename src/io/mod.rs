@@ -6,7 +6,7 @@
 //! | part | what it does |
 //! | --- | --- |
 //! | `options` | the limits, with their defaults |
-//! | `http` | one request with its redirections; `target` where they lead, `network` which addresses are open, `digest` authentication |
+//! | `http` | one request with its redirections; `target` where they lead, `redirect` what goes along, `network` which addresses are open, `digest` authentication |
 //! | `grpc` | calls of gRPC: descriptors, the connection, statuses |
 //! | `container` | containers, by the command line of an engine |
 //! | `command`, `process` | commands, each in a group that is ended together; `guard` ends it after this process |
@@ -41,6 +41,7 @@ mod process;
 #[cfg(not(unix))]
 #[path = "process_none.rs"]
 mod process;
+mod redirect;
 mod request_span;
 mod scarce;
 mod secrets;

@@ -14,6 +14,9 @@ use ureq::unversioned::transport::NextTimeout;
 
 use super::options::IoOptions;
 
+/// Addresses of clouds' metadata that are not link-local by their number: Alibaba, Azure, Oracle.
+const METADATA: [[u8; 4]; 3] = [[100, 100, 100, 200], [168, 63, 129, 16], [192, 0, 0, 192]];
+
 /// A kind of networks, by address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
@@ -25,7 +28,7 @@ pub enum Network {
     /// This host: `127.0.0.0/8`, `::1`, `0.0.0.0/8`, `::`.
     Loopback,
     /// Addresses without a router, where clouds have their metadata: `169.254.0.0/16`, `fe80::/10`,
-    /// `fd00:ec2::/32`, `100.100.100.200`; also multicast and broadcast.
+    /// `fd00:ec2::/32`, `100.100.100.200`, `168.63.129.16`, `192.0.0.192`; also multicast and broadcast.
     LinkLocal,
 }
 
@@ -58,7 +61,7 @@ impl Network {
 
     fn of_four(address: Ipv4Addr) -> Self {
         let [first, second, third, fourth] = address.octets();
-        let is_metadata = (first, second, third, fourth) == (100, 100, 100, 200);
+        let is_metadata = METADATA.contains(&[first, second, third, fourth]);
         if is_metadata || address.is_link_local() || address.is_multicast() || first >= 240 {
             Self::LinkLocal
         } else if address.is_loopback() || first == 0 {
@@ -182,6 +185,10 @@ mod tests {
             ("::ffff:127.0.0.1", Network::Loopback),
             ("169.254.169.254", Network::LinkLocal),
             ("100.100.100.200", Network::LinkLocal),
+            ("168.63.129.16", Network::LinkLocal),
+            ("168.63.129.17", Network::Public),
+            ("192.0.0.192", Network::LinkLocal),
+            ("::ffff:168.63.129.16", Network::LinkLocal),
             ("fd00:ec2::254", Network::LinkLocal),
             ("fe80::1", Network::LinkLocal),
             ("::ffff:169.254.169.254", Network::LinkLocal),

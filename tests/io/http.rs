@@ -560,3 +560,45 @@ fn functions_without_a_hash_are_taken_from_places_that_are_named_only() {
     }
     assert!(HostIo::new(options()).function_problem("https://hub.example/team/f.yaml").is_some());
 }
+
+#[test]
+fn headers_of_the_connection_are_never_sent() {
+    let server = Server::new(|_, _, stream| answer(stream, 200, "", "sent"));
+    for name in ["Content-Length", "transfer-encoding", "HOST", "Connection", "Proxy-Connection"] {
+        let mut request = server.get("/");
+        request.headers.push((name.to_owned(), "0".to_owned()));
+        let error = send(&request).expect_err("it cannot be set");
+        assert!(error.message.contains(name), "{error}");
+    }
+    assert_eq!(server.asked().len(), 0);
+}
+
+#[test]
+fn secrets_in_headers_and_bodies_stay_with_their_origin() {
+    let other = Server::new(|_, body, stream| answer(stream, 200, "", body));
+    let location = format!("location: {}/\r\n", other.address);
+    let server = Server::new(move |head, _, stream| {
+        let status = if head.starts_with("POST /moved") { 307 } else { 302 };
+        answer(stream, status, &location, "");
+    });
+    let mut call = IoCall::new("plan/1", &|| false);
+    call.secrets = vec!["s3cret".to_owned(), "1".to_owned()];
+    let send = |request: &HttpRequest| HostIo::new(options()).http(request, &call);
+    let request = |path: &str, body: &str| {
+        let headers =
+            [("X-Name", "Ann"), ("X-Team", "its s3cret"), ("X-Pin", "1"), ("X-Count", "11")];
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let body = Some(body.as_bytes().to_vec());
+        HttpRequest { method: "POST".to_owned(), headers, body, ..server.get(path) }
+    };
+    assert_eq!(send(&request("/moved", "plain")).expect("it answers").body, b"plain");
+    let asked = other.asked()[0].to_ascii_lowercase();
+    assert!(asked.contains("x-name: ann") && asked.contains("x-count: 11"), "{asked}");
+    assert!(!asked.contains("s3cret") && !asked.contains("x-pin"), "{asked}");
+    let error = send(&request("/moved", "{\"key\":\"s3cret\"}")).expect_err("it is not sent on");
+    assert_eq!(error.kind, IoErrorKind::Forbidden);
+    assert!(error.message.contains("another origin"), "{error}");
+    // A redirection that asks for the place alone takes no body along.
+    send(&request("/found", "s3cret")).expect("it answers");
+    assert!(!other.asked().join("").contains("s3cret"));
+}

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use regex_lite::Regex;
-use turnwheel_flow::{HttpRequest, IoCall};
+use turnwheel_flow::{header_problem, HttpRequest, IoCall};
 use turnwheel_jobs::{Call, Done, Executor, Settings, Span, Verdict, Work};
 
 use super::tls::{self, Tls};
@@ -65,6 +65,9 @@ fn parse(config: &Settings) -> Result<Parsed, String> {
         let (name, value) = line
             .split_once(':')
             .ok_or_else(|| format!("headers: «{line}» has no colon after its name"))?;
+        if let Some(problem) = header_problem(name) {
+            return Err(format!("headers: {problem}"));
+        }
         headers.push((name.trim().to_owned(), value.trim().to_owned()));
     }
     let mut codes = Vec::new();

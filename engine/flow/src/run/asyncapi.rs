@@ -125,6 +125,7 @@ fn content_type(document: &Value, found: &Found) -> Option<String> {
 /// The address of a channel, whose parameters have the values of variables.
 fn address(found: &Found, variables: &Value) -> Result<String, Fault> {
     let address = replaced(&found.address, found.channel.get("parameters"), variables, encoded)?;
+    let address = uri::without_dots(address, &found.address)?;
     Ok(if address.starts_with('/') { address } else { format!("/{address}") })
 }
 

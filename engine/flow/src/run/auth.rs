@@ -74,7 +74,8 @@ fn token(
     let authority = text(properties.get("authority"));
     let authority =
         authority.ok_or_else(|| Fault::authentication("the authentication has no «authority»"))?;
-    let authority = super::uri::expand(&authority, &effect.env.input)?;
+    let expanded = super::uri::expand(&authority, &effect.env.input)?;
+    let authority = super::uri::without_dots(expanded, &authority)?;
     let uri = endpoint(effect, scheme, &authority, properties)?;
     let mut fields = Map::new();
     for name in ["username", "password", "refresh_token"] {

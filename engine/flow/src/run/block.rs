@@ -96,14 +96,16 @@ impl Machine<'_> {
         let items = self.env.as_at_first(|env| env.evaluate(list, &env.input, STAGE));
         let items = match items? {
             Value::Array(items) => items,
-            Value::Null => Vec::new(),
             Value::Object(fields) => {
                 let items =
                     fields.into_iter().map(|(key, value)| json!({ "key": key, "value": value }));
                 items.collect()
             }
             other => {
-                let problem = format!("«for.in» must give a list and gives {other}");
+                let problem = format!(
+                    "«for.in» must give a list and gives {other}: write «${{ .list // [] }}» for a list \
+                     that may be missing"
+                );
                 return Err(Fault::expression(problem));
             }
         };

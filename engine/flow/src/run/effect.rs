@@ -117,6 +117,7 @@ impl Effect<'_, '_> {
 
     pub(super) fn hide(&mut self, secret: &Value) {
         self.hidden.add(secret);
+        self.call.secrets = self.hidden.texts().to_vec();
     }
 
     /// Masks what must not be seen.

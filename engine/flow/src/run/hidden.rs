@@ -35,6 +35,11 @@ impl Hidden {
         }
     }
 
+    /// What is looked for.
+    pub(super) fn texts(&self) -> &[String] {
+        &self.0
+    }
+
     pub(super) fn mask(&self, text: &mut String) {
         for secret in &self.0 {
             // A short one is part of other texts by chance.

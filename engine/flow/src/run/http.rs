@@ -9,7 +9,7 @@ use super::effect::{content, fault_of, Effect};
 use super::uri::{self, encoded, with_query};
 use crate::expr::as_text;
 use crate::fault::Fault;
-use crate::io::{HttpRequest, HttpResponse};
+use crate::io::{header_problem, HttpRequest, HttpResponse};
 use crate::model::{Http, HttpOutput};
 
 /// Headers whose values are nobody's business.
@@ -55,6 +55,9 @@ pub(super) fn add_headers(request: &mut HttpRequest, headers: &Value) -> Result<
         let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
         if name.is_empty() || !name.chars().all(is_token) || value.contains(['\r', '\n', '\0']) {
             return Err(Fault::configuration(format!("the header «{name}» cannot be sent")));
+        }
+        if let Some(problem) = header_problem(name) {
+            return Err(Fault::configuration(problem));
         }
         request.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         request.headers.push((name.clone(), value));

@@ -53,10 +53,11 @@ pub(super) fn call(effect: &mut Effect<'_, '_>, it: &OpenApi) -> Result<Value, F
     if let Some(name) = given.keys().next() {
         return Err(Fault::configuration(format!("the operation has no parameter «{name}»")));
     }
+    let path = uri::without_dots(parts.path, path)?;
     let server = server(&document, item, operation, &uri);
     let mut request = HttpRequest {
         method: method.to_ascii_uppercase(),
-        uri: with_query(&format!("{server}{}", parts.path), &Value::Object(parts.query))?,
+        uri: with_query(&format!("{server}{path}"), &Value::Object(parts.query))?,
         headers: Vec::new(),
         body: None,
         follows_redirects: it.redirects,

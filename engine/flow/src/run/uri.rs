@@ -14,7 +14,7 @@ const RESERVED: &[u8] = b":/?#[]@!$&'()*+,;=";
 /// is a part of the URI as it is: a brace in data names no field.
 pub(super) fn of(effect: &Effect<'_, '_>, endpoint: &Endpoint) -> Result<String, Fault> {
     let env = &effect.env;
-    match &endpoint.uri {
+    let uri = match &endpoint.uri {
         Template::Expression(_) => Ok(as_text(&env.fill_own(&endpoint.uri)?)),
         Template::Text(pieces) => {
             let of_piece = |piece: &Piece| match piece {
@@ -26,7 +26,38 @@ pub(super) fn of(effect: &Effect<'_, '_>, endpoint: &Endpoint) -> Result<String,
             pieces.iter().map(of_piece).collect()
         }
         _ => expand(&as_text(&env.fill_own(&endpoint.uri)?), &env.input),
+    };
+    let written: String = match &endpoint.uri {
+        Template::Expression(_) => String::new(),
+        Template::Text(pieces) => {
+            let of_piece = |piece: &Piece| match piece {
+                Piece::Fixed(text) => text.clone(),
+                Piece::Expression(_) => "{}".to_owned(),
+            };
+            pieces.iter().map(of_piece).collect()
+        }
+        _ => as_text(&env.fill_own(&endpoint.uri)?),
+    };
+    without_dots(uri?, &written)
+}
+
+/// Refuses a URI whose path has more segments `.` and `..` than its template: data would lead to another
+/// place of the service than the one that is written.
+pub(super) fn without_dots(uri: String, written: &str) -> Result<String, Fault> {
+    if dots(&uri) <= dots(written) {
+        return Ok(uri);
     }
+    let shown = uri.split(['?', '#']).next().unwrap_or_default();
+    Err(Fault::expression(format!(
+        "data gives «{shown}» a path segment «.» or «..», which leads elsewhere: check the data first"
+    )))
+}
+
+/// Segments of a path that stand for a folder, also with dots as codes.
+fn dots(uri: &str) -> usize {
+    let path = uri.split(['?', '#']).next().unwrap_or_default().to_ascii_lowercase();
+    let segments = path.split(['/', '\\']).map(|segment| segment.replace("%2e", "."));
+    segments.filter(|segment| segment == "." || segment == "..").count()
 }
 
 /// How the operator of an expression of RFC 6570 writes its variables.
@@ -284,6 +315,27 @@ mod tests {
             assert_eq!(expand(wrong, &fields).unwrap_err().status, 400, "{wrong}");
         }
         assert_eq!(expand("{list}", &json!({ "list": [[1]] })).unwrap_err().status, 400);
+    }
+
+    #[test]
+    fn segments_that_lead_elsewhere_are_refused_if_they_are_data() {
+        let checked = |uri: &str, written: &str| without_dots(uri.to_owned(), written);
+        for (uri, written) in [
+            ("https://a/b/../c", "https://a/{id}/c"),
+            ("https://a/b/.", "https://a/b/{id}"),
+            ("https://a/b/%2E%2e/c", "https://a/b/{+id}"),
+            ("https://a/x\\..\\y?q", "https://a/{+id}"),
+            ("https://a/./../c", "https://a/./{id}/c"),
+            ("https://a/../b", ""),
+        ] {
+            assert_eq!(checked(uri, written).unwrap_err().status, 400, "{uri}");
+        }
+        for (uri, written) in [
+            ("https://a/./c", "https://a/./{id}"),
+            ("https://a/..b/c..?../..", "https://a/{id}/{other}"),
+        ] {
+            assert_eq!(checked(uri, written).unwrap(), uri);
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde_json::json;
 use turnwheel_engine::store::Store;
 use turnwheel_flow::FakeIo;
 
-use crate::flow_common::{load, Stage};
+use crate::flow_common::{fault, load, run, Stage};
 
 /// Bytes of the journal of a loop with so many rounds.
 fn journal_of(rounds: usize) -> usize {
@@ -158,4 +158,17 @@ do:
     let ended = stage.result(&plan).expect("it ends well");
     assert_eq!(ended, json!([{ "n": 300 }, { "n": 0 }]));
     assert_eq!(stage.view(&plan).run_number, 1);
+}
+
+#[test]
+fn a_loop_over_null_is_a_fault() {
+    let flow =
+        "do: [ { f: { for: { each: x, in: '${ .list }' }, do: [ { s: { set: { v: 1 } } } ] } } ]";
+    for input in [json!({}), json!({ "list": null }), json!({ "list": 5 })] {
+        let fault = fault(flow, input);
+        let detail = fault["detail"].as_str().expect("it says why");
+        assert!(detail.contains("«for.in» must give a list"), "{detail}");
+    }
+    let flow = flow.replace(".list", ".list // []");
+    assert_eq!(run(&flow, json!({ "n": 1 })), json!({ "n": 1 }));
 }

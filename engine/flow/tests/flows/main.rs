@@ -21,6 +21,7 @@ mod malformed;
 mod mcp;
 mod namespaces;
 mod problems;
+mod requests;
 mod resources;
 mod retries;
 mod secrets;
