@@ -138,8 +138,8 @@ pub(in crate::http) async fn list(
 
 /// Adds a flow, YAML or JSON; an existing one stays unchanged
 ///
-/// If it has a schedule of its own, the schedule starts now, unless the query says otherwise. The answer has a `note`
-/// if the schedule of another version goes on.
+/// If it has a schedule of its own, the schedule starts now, unless the query says otherwise. The
+/// answer has a `note` if the schedule of another version goes on.
 #[utoipa::path(
     post, path = "/flows", tag = "flows", operation_id = "addFlow",
     params(AddQuery),

@@ -1,7 +1,7 @@
 //! Headers that a request cannot choose.
 
-/// Headers that frame a message, name its host or are about its connection: the client sets them. With one
-/// of another the service and what is in front of it could see different requests.
+/// Headers that frame a message, name its host or are about its connection: the client sets
+/// them. With others the service and what is in front of it could see different requests.
 const OF_CLIENT: [&str; 8] = [
     "content-length",
     "transfer-encoding",

@@ -41,8 +41,8 @@ pub(super) fn of(effect: &Effect<'_, '_>, endpoint: &Endpoint) -> Result<String,
     without_dots(uri?, &written)
 }
 
-/// Refuses a URI whose path has more segments `.` and `..` than its template: data would lead to another
-/// place of the service than the one that is written.
+/// Refuses a URI whose path has more segments `.` and `..` than its template: data would lead to
+/// another place of the service than the one that is written.
 pub(super) fn without_dots(uri: String, written: &str) -> Result<String, Fault> {
     if dots(&uri) <= dots(written) {
         return Ok(uri);
