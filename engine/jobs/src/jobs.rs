@@ -74,8 +74,8 @@ impl JobsOptions {
     }
 
     /// Number of jobs up to which each is read and its next time found at the start; 20,000 if
-    /// nothing is said. Of more jobs the stored next times are used, and checked within minutes:
-    /// the rules of a zone may have changed.
+    /// nothing is said. Of more jobs the stored next times are used, and checked within minutes: the
+    /// rules of a zone may have changed.
     #[must_use]
     pub fn read_at_start(mut self, jobs: usize) -> Self {
         self.read_at_start = jobs;
@@ -95,8 +95,9 @@ impl JobsOptions {
 /// ```
 /// use turnwheel_engine::{MemoryStore, World};
 /// use turnwheel_jobs::{
-///     Call, Done, Executor, Executors, JobSpec, Jobs, JobsOptions, Settings, Verdict, WithJobs,
-/// Work, }; use turnwheel_runtime::{completion::block_on, Group};
+///     Call, Done, Executor, Executors, JobSpec, Jobs, JobsOptions, Settings, Verdict, WithJobs, Work,
+/// };
+/// use turnwheel_runtime::{completion::block_on, Group};
 ///
 /// #[derive(Debug)]
 /// struct Hello;
@@ -114,11 +115,17 @@ impl JobsOptions {
 /// let group = Group::builder("jobs").workers(1).build()?;
 /// let jobs = block_on(Jobs::open(&world, &group, JobsOptions::new(&executors)))??;
 /// let spec = JobSpec {
-///     name: "greet".into(), schedule: "@daily".into(), executor: "hello".into(),
-/// ..JobSpec::default() }; let view = jobs.put(spec, None, "ann").wait()??;
-/// assert!(view.next.is_some()); let launch = jobs.run("greet", "ann", false).wait()??;
-/// assert_eq!(launch, 1); jobs.end(); world.shutdown()?; group.shutdown()?; # Ok::<(), Box<dyn
-/// std::error::Error>>(()) ```
+///     name: "greet".into(), schedule: "@daily".into(), executor: "hello".into(), ..JobSpec::default()
+/// };
+/// let view = jobs.put(spec, None, "ann").wait()??;
+/// assert!(view.next.is_some());
+/// let launch = jobs.run("greet", "ann", false).wait()??;
+/// assert_eq!(launch, 1);
+/// jobs.end();
+/// world.shutdown()?;
+/// group.shutdown()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Jobs {
     task: Task<Roster>,
@@ -140,8 +147,8 @@ impl Jobs {
     ///
     /// # Errors
     ///
-    /// The store failed, the group takes no task, or a notification of all jobs is wrong. A job
-    /// that cannot be read is logged and left alone.
+    /// The store failed, the group takes no task, or a notification of all jobs is wrong. A job that cannot be read is logged and left
+    /// alone.
     pub async fn open(
         world: &World,
         group: &Group,
@@ -210,14 +217,13 @@ impl Jobs {
         &self.node
     }
 
-    /// Ends the task of the jobs. What runs goes on as plans; the next one who opens the jobs finds
-    /// it.
+    /// Ends the task of the jobs. What runs goes on as plans; the next one who opens the jobs finds it.
     pub fn end(&self) {
         self.task.stop().detach();
     }
 
-    /// Makes a job, or changes the one with its name; all settings are replaced. With a revision it
-    /// is refused if the job was edited since; 0 is a job that is not there.
+    /// Makes a job, or changes the one with its name; all settings are replaced. With a revision it is
+    /// refused if the job was edited since; 0 is a job that is not there.
     ///
     /// Fails with a [`JobError`] that names the setting that is wrong.
     pub fn put(&self, spec: JobSpec, revision: Option<u64>, by: &str) -> Asking<JobView> {
@@ -242,8 +248,8 @@ impl Jobs {
         })
     }
 
-    /// Removes a job with its history; answers the job as it was. What runs is cancelled, and the
-    /// job goes when that has ended. A job with dependants is refused.
+    /// Removes a job with its history; answers the job as it was. What runs is cancelled, and the job
+    /// goes when that has ended. A job with dependants is refused.
     pub fn remove(&self, name: &str) -> Asking<JobView> {
         self.remove_revision(name, None)
     }
@@ -258,8 +264,8 @@ impl Jobs {
         self.view(JobRequest::Toggle { name: name.to_owned(), disabled, by: by.to_owned() })
     }
 
-    /// Launches a job now, also a disabled one; answers the number of the launch. Its overlap
-    /// policy is heeded unless it is forced.
+    /// Launches a job now, also a disabled one; answers the number of the launch. Its overlap policy is
+    /// heeded unless it is forced.
     pub fn run(&self, name: &str, by: &str, is_forced: bool) -> Asking<u64> {
         let request = JobRequest::Run { name: name.to_owned(), by: by.to_owned(), is_forced };
         self.ask(request, |answer| match answer {
@@ -273,8 +279,8 @@ impl Jobs {
         self.view(JobRequest::Cancel { name: name.to_owned(), launch, by: by.to_owned() })
     }
 
-    /// Says the outcome of a launch that nobody knows, as the setting `unknown: ask` wants it: it
-    /// ends with that, or tries again.
+    /// Says the outcome of a launch that nobody knows, as the setting `unknown: ask` wants it: it ends
+    /// with that, or tries again.
     pub fn answer(&self, name: &str, launch: u64, answer: Answer, by: &str) -> Asking<JobView> {
         let (name, by) = (name.to_owned(), by.to_owned());
         self.view(JobRequest::Answer { name, launch, answer, by })
@@ -353,8 +359,8 @@ impl Jobs {
         }
     }
 
-    /// The output of a run as it is written, on whichever node: the last run of the launch if no
-    /// number is given, from 1.
+    /// The output of a run as it is written, on whichever node: the last run of the launch if no number is given,
+    /// from 1.
     ///
     /// # Errors
     ///
@@ -466,8 +472,8 @@ fn lost(failure: &turnwheel_runtime::Failure) -> JobError {
     JobError::Failed(failure.to_string())
 }
 
-/// Has the world that serves the jobs know when runs of this node begin. If it does not hear of
-/// one, the end of the run says the same.
+/// Has the world that serves the jobs know when runs of this node begin. If it does not hear of one, the
+/// end of the run says the same.
 fn hear_begins(executors: &Executors, task: Task<Roster>) {
     executors.tell_begins(move |work, at| {
         let (name, key) = (work.job.clone(), work.key.clone());
