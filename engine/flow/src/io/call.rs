@@ -57,6 +57,12 @@ impl<'a> IoCall<'a> {
         IoCall { wrote: Some(wrote), secrets, until, ..*self }
     }
 
+    /// The same call with a time of its own, which begins anew.
+    pub(crate) fn within(&self, limit: Option<Duration>) -> IoCall<'_> {
+        let (secrets, until) = (self.secrets.clone(), OnceLock::new());
+        IoCall { limit, secrets, until, ..*self }
+    }
+
     /// The end of its time, which begins when this is asked first: requests of one call share it,
     /// such as that for a token and those of a session. Without a limit it has so much.
     pub fn until(&self, now: Instant, default: Duration) -> Instant {
