@@ -15,7 +15,7 @@ use crate::ballast::{self, Ballast};
 use crate::counts::Counts;
 use crate::error::failure;
 use crate::head::Head;
-use crate::identity::Identity;
+use crate::identity::Files;
 use crate::keeper::{pages, Log};
 use crate::lock::Lock;
 use crate::path::real;
@@ -77,8 +77,8 @@ pub(super) struct Writer {
     path: PathBuf,
     /// The write-ahead log.
     log_path: PathBuf,
-    /// The file that the name has led to; nothing if it could not be looked at.
-    identity: Option<Identity>,
+    /// The files that it has opened.
+    files: Files,
     beside: Beside,
     /// The size of the file that the connection knows of.
     bytes_max: u64,
@@ -120,16 +120,17 @@ impl Writer {
             Ok((epoch, last))
         };
         let (epoch, last) = number(&mut connection).map_err(|error| failure(&error))?;
-        beside.head.open(&real(&path)?, last);
+        beside.head.open(&real(&path)?, last, &connection);
+        let files = Files::of(&path)?;
         let worlds = worlds::all(&connection)?;
         connection.set_prepared_statement_cache_capacity(32);
         Ok(Self {
             connection,
             epoch,
             last,
-            identity: Identity::of(&path).ok(),
             log_path: beside_real(&path)?,
             path,
+            files,
             beside,
             bytes_max: STORE_BYTES_MAX,
             worlds,
@@ -214,9 +215,9 @@ impl Writer {
 }
 
 impl Writer {
-    /// The name still leads to the file that is open.
+    /// The names still lead to the files that are open.
     fn is_in_place(&self) -> Result<(), StoreError> {
-        self.identity.map_or(Ok(()), |identity| identity.check(&self.path))
+        self.files.check()
     }
 
     fn shorten(&self) -> Result<(), StoreError> {
@@ -285,6 +286,7 @@ impl StoreWriter for Writer {
     }
 
     fn remove(&mut self, plans: &[Removal]) -> Result<usize, StoreError> {
+        self.is_in_place()?;
         let removed = self.remove_all(plans).map_err(Refusal::told);
         match removed {
             Err(error) if Ballast::may_help(&self.path, &error) => {
@@ -303,6 +305,7 @@ impl StoreWriter for Writer {
     }
 
     fn free(&mut self, locks: &[(String, PlanId)]) -> Result<(), StoreError> {
+        self.is_in_place()?;
         self.free_all(locks).map_err(Refusal::told)
     }
 
@@ -351,6 +354,7 @@ impl StoreWriter for Writer {
     }
 
     fn write_worlds(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {
+        self.is_in_place()?;
         self.swap_worlds(write).map_err(Refusal::told)
     }
 }

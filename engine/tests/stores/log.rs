@@ -179,3 +179,128 @@ fn commits_that_a_damaged_log_drops_are_told_at_the_next_start() {
         assert_eq!(store.missing(), None, "{what}");
     }
 }
+
+#[test]
+fn commits_that_a_damaged_log_drops_are_told_of_a_store_that_was_copied_elsewhere() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, moved) = (folder.path().join("plans.db"), folder.path().join("moved.db"));
+    let last = killed(&path, |log| {
+        let middle = log.len() / 2;
+        log[middle] ^= 1;
+    });
+    for end in ["", "-wal", "-head"] {
+        let name = |path: &Path| format!("{}{end}", path.display());
+        std::fs::copy(name(&path), name(&moved)).expect("it can be copied");
+    }
+    let store = SqliteStore::new(&moved);
+    drop(store.writer().expect("it goes on"));
+    assert_eq!(store.missing().expect("it is told").acknowledged, last);
+    assert_eq!(store.unknown(), None);
+
+    // Without its head nothing is known, and that is told.
+    std::fs::remove_file(folder.path().join("plans.db-head")).expect("it is there");
+    let store = SqliteStore::new(&path);
+    drop(store.writer().expect("it goes on"));
+    assert_eq!(store.missing(), None);
+    let unknown = store.unknown().expect("it is told");
+    assert!(unknown.contains("plans.db-head is missing"), "{unknown}");
+    // A backup is a store of its own, and has none yet.
+    let backup = folder.path().join("backup.db");
+    store.backup(&backup).expect("it can be copied");
+    std::fs::copy(folder.path().join("moved.db-head"), folder.path().join("backup.db-head"))
+        .expect("it can be copied");
+    let store = SqliteStore::new(&backup);
+    drop(store.writer().expect("a writer"));
+    assert_eq!((store.missing(), store.unknown()), (None, None));
+}
+
+#[test]
+fn empty_store_is_not_made_beside_the_log_or_the_head_of_another_one() {
+    type Leave = fn(&Path);
+    let remove = |path: &Path, end: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        std::fs::remove_file(&name).expect("it is there");
+    };
+    let cases: [(&str, Leave); 3] = [
+        ("is missing", |path| std::fs::remove_file(path).expect("it is there")),
+        ("is empty", |path| std::fs::write(path, "").expect("it can be written")),
+        ("is missing", |path| {
+            std::fs::remove_file(path).expect("it is there");
+            std::fs::write(path.with_extension("db-wal"), "").expect("it can be written");
+        }),
+    ];
+    for (what, leave) in cases {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("plans.db");
+        let last = killed(&path, |_| {});
+        let (aside, log) = (folder.path().join("aside"), path.with_extension("db-wal"));
+        std::fs::copy(&path, &aside).expect("it can be copied");
+        leave(&path);
+        let left = std::fs::read(&log).expect("there is a log");
+        let store = SqliteStore::new(&path);
+        for refused in [store.writer().err(), store.reader().err(), store.checkpoint().err()] {
+            let refused = refused.expect("it is refused").to_string();
+            assert!(refused.contains(what) && refused.contains("plans.db-head"), "{refused}");
+        }
+        assert!(std::fs::read(&log).expect("there is a log") == left, "the log is as it was");
+        if left.is_empty() {
+            let backup = folder.path().join("backup.db");
+            SqliteStore::new(&aside).backup(&backup).expect("it can be copied");
+            let _ = std::fs::remove_file(&path);
+            SqliteStore::restore(backup, &path).expect("a head is not in the way");
+            continue;
+        }
+        // With its file it is whole again.
+        std::fs::rename(&aside, &path).expect("it can be put back");
+        let store = SqliteStore::new(&path);
+        let mut writer = store.writer().expect("it goes on");
+        assert_eq!(writer.last(), last, "nothing is lost");
+        commit(&mut *writer, &mut last.clone());
+        drop((writer, store));
+        std::fs::remove_file(&path).expect("it is there");
+        remove(&path, "-head");
+        drop(SqliteStore::new(&path).writer().expect("nothing is left of the other one"));
+    }
+}
+
+#[test]
+fn copy_is_not_made_beside_the_log_of_another_store() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, to) = (folder.path().join("plans.db"), folder.path().join("copy.db"));
+    let store = SqliteStore::new(&path);
+    drop(store.writer().expect("a writer"));
+    std::fs::write(folder.path().join("copy.db-wal"), "x").expect("it can be written");
+    let refused = store.backup(&to).expect_err("a log is in the way").to_string();
+    assert!(refused.contains("copy.db-wal"), "{refused}");
+    let refused = SqliteStore::restore(&path, &to).expect_err("a log is in the way").to_string();
+    assert!(refused.contains("copy.db-wal"), "{refused}");
+    assert!(!to.exists());
+}
+
+#[test]
+fn writer_whose_log_is_deleted_or_replaced_commits_nothing_until_it_is_put_back() {
+    for end in ["db-wal", "db-shm"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("plans.db");
+        let store = SqliteStore::new(&path).sync(SqliteSync::Off);
+        let mut writer = store.writer().expect("a writer");
+        let mut prev = 0;
+        commit(&mut *writer, &mut prev);
+        let (log, aside) = (path.with_extension(end), folder.path().join("aside"));
+        std::fs::rename(&log, &aside).expect("it is there");
+        let refused = |writer: &mut dyn StoreWriter, what: &str| {
+            let batch = Batch { appends: &[], changes: &[], rows: &[], projected: 0 };
+            for refused in [writer.takes_plans().err(), writer.commit(&batch).err()] {
+                let refused = refused.expect("it is refused").to_string();
+                assert!(refused.contains(end) && refused.contains(what), "{refused}");
+            }
+        };
+        refused(&mut *writer, "was deleted or moved");
+        std::fs::copy(&aside, &log).expect("it can be copied");
+        refused(&mut *writer, "was replaced by another file");
+        std::fs::rename(&aside, &log).expect("it can be put back");
+        writer.takes_plans().expect("all is as it was");
+        commit(&mut *writer, &mut prev);
+    }
+}

@@ -11,7 +11,7 @@ use crate::check::quick_check;
 use crate::error::failure;
 use crate::lock::Lock;
 use crate::path::{beside, real};
-use crate::{identity, schema};
+use crate::{head, identity, schema};
 
 use super::SqliteStore;
 
@@ -88,6 +88,12 @@ fn copy(source: &Connection, to: &Path) -> Result<(), StoreError> {
     if to.exists() {
         return Err(failed(&"there is such a file: remove it, or take another name"));
     }
+    let log = beside(to, "-wal");
+    if fs::metadata(&log).is_ok_and(|found| found.len() > 0) {
+        let log = log.display();
+        let problem = "is the log of a store that is gone, and would be taken for the new one's";
+        return Err(failed(&format!("{log} {problem}: move it away")));
+    }
     let part = beside(to, ".part");
     if part.exists() {
         fs::remove_file(&part).map_err(|error| failed(&error))?;
@@ -96,8 +102,13 @@ fn copy(source: &Connection, to: &Path) -> Result<(), StoreError> {
     let whole = || -> rusqlite::Result<StepResult> {
         let mut target = Connection::open(&part)?;
         // All in one step: it reads one state of the source, and writers are not in its way.
-        let backup = Backup::new(source, &mut target)?;
-        backup.step(-1)
+        let step = Backup::new(source, &mut target)?.step(-1)?;
+        if step == StepResult::Done {
+            head::forget(&target)?;
+            // The file is renamed without its log.
+            target.pragma_update(None, "journal_mode", "DELETE")?;
+        }
+        Ok(step)
     };
     let copied = match whole() {
         Ok(StepResult::Done) => fs::File::open(&part)

@@ -197,12 +197,20 @@ impl SqliteStore {
         self.head.missing()
     }
 
+    /// Why it is not known whether commits were [missing](Self::missing) when the file was opened:
+    /// the file `-head` beside it, in which the newest acknowledged place is kept, is missing,
+    /// damaged or of another store. The log of the process says so, too.
+    pub fn unknown(&self) -> Option<String> {
+        self.head.problem()
+    }
+
     /// Moves all of the log into the file and gives its room back.
     fn shorten(&self) -> Result<(), StoreError> {
         ballast::shorten(&self.connect()?).map_err(|error| self.failed(&error))
     }
 
     fn connect(&self) -> Result<Connection, StoreError> {
+        identity::refuse_remains(&self.path)?;
         let connection = Connection::open(&self.path).map_err(|error| self.failed(&error))?;
         connection
             .execute_batch(&format!(
@@ -272,6 +280,7 @@ impl SqliteStore {
                 }
             }
         };
+        identity::refuse_remains(&self.path)?;
         // SQLite says what is wrong with a folder that takes no file.
         let _made = identity::make_private(&self.path);
         let connection = self.connect()?;
