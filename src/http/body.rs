@@ -1,6 +1,7 @@
 //! Bodies and queries, read with limits; errors become problems.
 
 use std::error::Error;
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::rejection::RawPathParamsRejection;
@@ -12,7 +13,7 @@ use turnwheel_engine::{PlanId, StepId};
 
 use super::access::{Principal, Role};
 use super::code::Code;
-use super::limits::KEY_BYTES_MAX;
+use super::limits::{KEY_BYTES_MAX, STRANGER_BODY_WITHIN};
 use super::problem::Problem;
 use super::state::Api;
 
@@ -23,7 +24,19 @@ impl FromRequest<Api> for Raw {
     type Rejection = Problem;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, Problem> {
-        let (max, within) = (api.options().body_bytes_max, api.options().body_within);
+        Self::read(request, api, api.options().body_within).await
+    }
+}
+
+impl Raw {
+    /// Reads a body whose sender has shown no token: it has less time.
+    pub(super) async fn of_stranger(request: Request, api: &Api) -> Result<Self, Problem> {
+        let within = api.options().body_within.min(STRANGER_BODY_WITHIN);
+        Self::read(request, api, within).await
+    }
+
+    async fn read(request: Request, api: &Api, within: Duration) -> Result<Self, Problem> {
+        let max = api.options().body_bytes_max;
         let too_large = || {
             let detail = format!(
                 "the body has more than {max} bytes: keep large data in a file or object store, and \

@@ -9,6 +9,9 @@ pub const BODY_BYTES_MAX: usize = turnwheel_engine::limits::PAYLOAD_BYTES_MAX + 
 /// Time limit of a body: a slow sender must not hold its connection for ever.
 pub const BODY_WITHIN: Duration = Duration::from_secs(30);
 
+/// Time limit of a body whose sender has not shown a token: what strangers send is small.
+pub const STRANGER_BODY_WITHIN: Duration = Duration::from_secs(3);
+
 /// Time limit of the head of a request, including the time between two requests of a connection.
 pub const HEAD_WITHIN: Duration = Duration::from_secs(60);
 

@@ -8,7 +8,7 @@ use turnwheel_journeys::Journeys;
 use turnwheel_runtime::Group;
 
 use super::access::Access;
-use super::limits::{BODY_BYTES_MAX, BODY_WITHIN, HEALTH_FRESH, PROBE_WITHIN};
+use super::limits::{BODY_BYTES_MAX, BODY_WITHIN, CONNECTIONS_MAX, HEALTH_FRESH, PROBE_WITHIN};
 use crate::work::Workers;
 
 /// Options of the API; every value has a default.
@@ -36,6 +36,8 @@ pub struct Options {
     pub(super) entities: Vec<Entities>,
     /// Whether the server speaks TLS; it says so itself.
     pub(super) is_tls: bool,
+    /// Requests that may wait at once; the server says so itself.
+    pub(super) waits_max: usize,
 }
 
 impl Options {
@@ -54,6 +56,7 @@ impl Options {
             groups: Vec::new(),
             entities: Vec::new(),
             is_tls: false,
+            waits_max: waits_of(CONNECTIONS_MAX),
         }
     }
 
@@ -120,4 +123,10 @@ impl Options {
         self.probe_within = limit;
         self
     }
+}
+
+/// Requests that may wait at once, of so many connections: three quarters. The others answer
+/// requests that do not wait.
+pub(super) const fn waits_of(connections: usize) -> usize {
+    connections - connections / 4
 }

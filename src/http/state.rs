@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use tokio::sync::watch;
+use tokio::sync::{watch, OwnedSemaphorePermit, Semaphore};
 use turnwheel_engine::World;
 
 use super::access::Access;
@@ -31,6 +31,8 @@ struct Shared {
     figures: Figures,
     prober: Prober,
     is_stopping: watch::Sender<bool>,
+    /// Places of requests that wait.
+    waits: Arc<Semaphore>,
 }
 
 impl fmt::Debug for Api {
@@ -48,6 +50,7 @@ impl Api {
             figures: Figures::new(&world),
             prober,
             is_stopping: watch::Sender::new(false),
+            waits: Arc::new(Semaphore::new(options.waits_max)),
             access: RwLock::new(Arc::new(options.access.clone())),
             world,
             options,
@@ -104,6 +107,19 @@ impl Api {
             // Without a sender the server is gone.
             let _gone = stopping.wait_for(|is_stopping| *is_stopping).await;
         }
+    }
+
+    /// Takes a place for a request that waits: a stream of events, or a request that is answered
+    /// when something has happened. It is free again when this is dropped.
+    pub(super) fn wait(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        Arc::clone(&self.0.waits).try_acquire_owned().map_err(|_| {
+            let detail = format!(
+                "{} requests wait already, which is as many as may: streams of events and waits \
+                 for plans, tasks and outputs. Ask again soon, or without a wait",
+                self.options().waits_max
+            );
+            Problem::new(Code::ConnectionsFull, detail).again_after(1)
+        })
     }
 
     /// Refuses new work while the server stops.

@@ -132,8 +132,7 @@ fn idle_connections_make_way_for_new_ones_and_busy_ones_stay() {
     assert!(answer(raw(&served, live)).contains("204"));
     // Two streams: a third connection is refused until one of them ends, and the other is not cut.
     let (one, mut other) = (stream(&served), stream(&served));
-    let list = b"GET /api/v1/plans HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
-    let waiting: Vec<_> = (0..40).map(|_| raw(&served, list)).collect();
+    let waiting: Vec<_> = (0..40).map(|_| raw(&served, LIST)).collect();
     let live = answer(raw(&served, live));
     assert!(live.contains("204"), "health is answered meanwhile: {live}");
     drop(one);
@@ -151,6 +150,78 @@ fn idle_connections_make_way_for_new_ones_and_busy_ones_stay() {
         told.extend_from_slice(&some[..count]);
     }
     drop(idle);
+}
+
+/// The begin of a request whose body does not come.
+fn half(path: &str) -> String {
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: 900\r\n\r\n{{"
+    )
+}
+
+const LIST: &[u8] = b"GET /api/v1/plans HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+
+#[test]
+fn connections_whose_bodies_do_not_come_make_way_for_others() {
+    let options = Options::new(Access::Loopback).body_within(Duration::from_secs(3_600));
+    let served =
+        Served::listening(world(MemoryStore::new()), options, |listen| listen.connections_max(3));
+    let reader = stream(&served);
+    let half = half("/api/v1/plans");
+    let stalled: Vec<_> = (0..10).map(|_| raw(&served, half.as_bytes())).collect();
+    for _ in 0..3 {
+        let answered = answer(raw(&served, LIST));
+        assert!(answered.contains("200 OK"), "{answered}");
+    }
+    drop((stalled, reader));
+}
+
+#[test]
+fn a_stranger_with_no_callback_is_refused_before_its_body_and_others_have_a_short_time() {
+    let options = Options::new(Access::Loopback).body_within(Duration::from_secs(3_600));
+    let served = Served::with(world(MemoryStore::new()), options);
+    let plan = served.start("ask", &json!(null));
+    let step = served.suspended(&plan);
+    let made = served.post(&format!("/api/v1/plans/{plan}/steps/{step}/callback"), &json!(null));
+    let made = made.json()["token"].as_str().unwrap().to_owned();
+    let other = format!("{}{}", &made[..made.len() - 1], if made.ends_with('0') { 1 } else { 0 });
+    for unknown in ["x", &other] {
+        let answered =
+            answer(raw(&served, half(&format!("/api/v1/callbacks/{unknown}")).as_bytes()));
+        assert!(answered.contains("callback-unknown"), "{answered}");
+    }
+    for path in [format!("/api/v1/callbacks/{made}"), "/api/v1/session".to_owned()] {
+        let answered = answer(raw(&served, half(&path).as_bytes()));
+        assert!(answered.contains("body-too-slow"), "{path}: {answered}");
+    }
+    // The callback is not used up.
+    let told = served.post(&format!("/api/v1/callbacks/{made}"), &json!(7));
+    assert_eq!(told.status, 200, "{}", told.text);
+}
+
+#[test]
+fn requests_that_wait_leave_connections_for_others() {
+    let options = Options::new(Access::Loopback);
+    let served =
+        Served::listening(world(MemoryStore::new()), options, |listen| listen.connections_max(4));
+    let plan = served.start("ask", &json!(null));
+    let mut waiting: Vec<_> = (0..3).map(|_| stream(&served)).collect();
+    let events = "/api/v1/events".to_owned();
+    let waits = format!("/api/v1/plans/{plan}?wait_ms=60000");
+    for path in [&events, &waits] {
+        let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        let refused = answer(raw(&served, head.as_bytes()));
+        assert!(refused.contains("503") && refused.contains("connections-full"), "{refused}");
+        assert!(refused.contains("retry-after: 1"), "{refused}");
+    }
+    let answered = answer(raw(&served, LIST));
+    assert!(answered.contains("200 OK"), "{answered}");
+    drop(waiting.pop());
+    // The server notices the end of the stream when it likes.
+    while served.get(&format!("/api/v1/plans/{plan}?wait_ms=1")).status != 200 {
+        std::thread::yield_now();
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Callbacks: a path with a secret in it, for sending one event to a step without a token.
 
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::Json as Answer;
 use serde::{Deserialize, Serialize};
@@ -78,9 +78,8 @@ pub(in crate::http) async fn make(
 pub(in crate::http) async fn tell(
     State(api): State<Api>,
     NameAt(token): NameAt,
-    Raw(body): Raw,
+    request: Request,
 ) -> Result<Answer<EventDone>, Problem> {
-    let event: Value = if body.is_empty() { Value::Null } else { parse(&body)? };
     let states = api.world().states();
     let unknown = || {
         let detail = "there is no such callback, or it was used";
@@ -92,6 +91,9 @@ pub(in crate::http) async fn tell(
     let known = states.load(OF_PLAN, &key).await?;
     let kept = known.bytes.ok_or_else(unknown)?;
     let Kept { plan, step } = parse(&kept)?;
+    // Only now: a stranger must not hold a connection with a body that does not come.
+    let Raw(body) = Raw::of_stranger(request, &api).await?;
+    let event: Value = if body.is_empty() { Value::Null } else { parse(&body)? };
     // The same id each time: a repeated callback is taken once.
     let id = format!("callback/{token}");
     let told = api.world().event_by(plan, step, Some(&id), &event, "callback").await?;

@@ -64,6 +64,7 @@ pub(in crate::http) async fn live(
     let jobs = jobs(&api)?.clone();
     let unknown = || JobError::UnknownLaunch { job: name.clone(), launch: launch.clone() };
     let launch = launch.parse().map_err(|_| unknown())?;
+    let place = api.wait()?;
     let output = jobs.follow(&name, launch, query.run).await?;
     let (run, from) = (query.run, query.from.unwrap_or(0));
     let followed = Followed { jobs, name, launch, run, from, output };
@@ -71,7 +72,7 @@ pub(in crate::http) async fn live(
     let (sender, receiver) = channel(4);
     let (open, stopped) = (api.figures().stream(), api.stopped());
     tokio::spawn(async move {
-        let _open = open;
+        let _open = (open, place);
         tokio::select! {
             () = followed.send(&sender) => {}
             () = stopped => {}

@@ -12,6 +12,7 @@ use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
 use serde::Deserialize;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Interval};
 use turnwheel_engine::watch::{Cursor, Happening, Watch, WatchFilter, Watched};
 use turnwheel_flow::{CloudEvent, FlowError, FlowEvents, Flows};
@@ -108,6 +109,7 @@ pub(in crate::http) async fn live(
             events
         })
     });
+    let place = api.wait()?;
     let live = Live {
         flows: flows.transpose()?,
         reading: None,
@@ -115,6 +117,7 @@ pub(in crate::http) async fn live(
         watch: api.world().watch(filter),
         stopped: Box::pin(api.stopped()),
         _open: api.figures().stream(),
+        _place: place,
         api,
         told: after.unwrap_or_default(),
         sign: tokio::time::interval_at(Instant::now() + LIVE_SIGN, LIVE_SIGN),
@@ -138,6 +141,7 @@ struct Live {
     stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
     api: Api,
     _open: UnderWay,
+    _place: OwnedSemaphorePermit,
     /// The last place that was sent.
     told: Cursor,
     /// When the next sign of life is due.

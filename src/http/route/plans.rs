@@ -292,6 +292,7 @@ pub(in crate::http) async fn get(
             let detail = format!("a request waits for {WAIT_MAX:?} at most: ask again then");
             return Err(Problem::new(Code::QueryInvalid, detail));
         }
+        let _place = api.wait()?;
         // Whether it has ended or not, it is shown as it is afterwards.
         tokio::select! {
             ended = handle.finished() => return Ok(Answer(show::plan(api.world(), &ended?))),

@@ -40,7 +40,7 @@ pub(in crate::http) async fn sign_in(
     site::refuse_other_sites(&request)?;
     api.sessions().attempt()?;
     let is_tls = is_tls(&api, &request);
-    let body = <Raw as axum::extract::FromRequest<Api>>::from_request(request, &api).await?;
+    let body = Raw::of_stranger(request, &api).await?;
     let SignIn { token } = parse(&body.0)?;
     let principal = match access::of_token(&api, &token) {
         Ok(principal) => principal,

@@ -104,6 +104,7 @@ pub(in crate::http) async fn lease(
         return Err(wrong(format!("the name of a worker has 1 to {WORKER_BYTES_MAX} bytes")));
     }
     let who = with_worker(who, worker);
+    let _place = if wait.is_zero() { None } else { Some(api.wait()?) };
     let until = Instant::now() + wait;
     loop {
         api.takes_work()?;

@@ -1,5 +1,8 @@
 //! The open connections: those that do nothing make room when there are as many as may be.
 //!
+//! A connection whose requests all wait for the rest of their bodies does nothing either, and is
+//! the first to make room.
+//!
 //! A connection enters when it is accepted, and is admitted when its client has spoken. Only so many
 //! are admitted, and [`RESERVED`] more may be open: there a new client is heard, and a health check
 //! answered, also while all admitted connections have requests under way.
@@ -13,7 +16,7 @@ use tokio::sync::futures::Notified;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::idle::UnderWay;
+use super::idle::{Rest, UnderWay};
 
 /// Idle time before an admitted connection may be closed for another: a new one may be about to
 /// send its request.
@@ -22,6 +25,10 @@ const IDLE_AT_LEAST: Duration = Duration::from_millis(50);
 /// Time for a new connection to be admitted before it may be closed for another. A client sends its
 /// request with the handshake or right after it.
 const SPEAK_WITHIN: Duration = Duration::from_millis(10);
+
+/// Time for a body to come before its connection may be closed for another one. Most bodies come
+/// with the head of their request; a slow one is cut only while all places are taken.
+const STALLED_AT_LEAST: Duration = Duration::from_millis(500);
 
 /// Connections beside those that may be admitted.
 const RESERVED: usize = 16;
@@ -147,16 +154,22 @@ async fn until(changed: Notified<'_>, again: Option<Instant>) {
 }
 
 impl Open {
-    /// Tells a connection without a request to leave, an admitted one if that is wanted. Answers when
-    /// to look again if nothing changes before.
+    /// Tells a connection that serves no request to leave, an admitted one if that is wanted.
+    /// Answers when to look again if nothing changes before.
     fn make_room(&mut self, now: Instant, of_admitted: bool) -> Option<Instant> {
         let all = self.connections.values_mut();
         let all = all.filter(|one| one.is_admitted || !of_admitted);
-        let idle = all.filter_map(|one| {
-            let least = if one.is_admitted { IDLE_AT_LEAST } else { SPEAK_WITHIN };
-            Some((one.under_way.idle_since()? + least, one))
+        let resting = all.filter_map(|one| match one.under_way.rest()? {
+            Rest::Stalled(since) => Some((since + STALLED_AT_LEAST, true, one)),
+            Rest::Idle(since) => {
+                let least = if one.is_admitted { IDLE_AT_LEAST } else { SPEAK_WITHIN };
+                Some((since + least, false, one))
+            }
         });
-        let (at, first) = idle.min_by_key(|(at, one)| (*at > now, one.is_admitted, *at))?;
+        let (at, _, first) = resting.min_by_key(|(at, is_stalled, one)| {
+            let is_late = *at > now;
+            (is_late, one.is_admitted, !is_late && !is_stalled, *at)
+        })?;
         if at > now {
             return Some(at);
         }
@@ -185,7 +198,7 @@ impl Place {
         }
     }
 
-    /// Ends when the connection is idle and another one needs its place.
+    /// Ends when the connection serves no request and another one needs its place.
     pub(super) async fn is_needed(&self) {
         loop {
             self.leave.notified().await;
@@ -198,7 +211,7 @@ impl Place {
     fn must_leave(&self) -> bool {
         let mut open = self.crowd.0.open.lock();
         let Some(one) = open.connections.get_mut(&self.id) else { return true };
-        one.is_told &= one.under_way.idle_since().is_some();
+        one.is_told &= one.under_way.rest().is_some();
         one.is_told
     }
 }
@@ -232,6 +245,13 @@ mod tests {
 
     fn later() -> Instant {
         Instant::now() + Duration::from_secs(1)
+    }
+
+    fn idle_since(place: &Place) -> Instant {
+        match place.under_way().rest() {
+            Some(Rest::Idle(since)) => since,
+            other => panic!("it is idle, and not {other:?}"),
+        }
     }
 
     /// A connection that is admitted.
@@ -269,13 +289,33 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_whose_request_waits_for_its_body_is_the_first_to_make_place() {
+        let crowd = Crowd::new(2);
+        let (idle, stalled) = (admitted(&crowd), admitted(&crowd));
+        let _request = stalled.under_way().begin();
+        let stall = stalled.under_way().stall();
+        let new = crowd.enter_at(later()).expect("it is heard");
+        // What it was told is void once its body has come.
+        assert!(crowd.admit_at(new.id, later()).is_err());
+        drop(stall);
+        assert!(!is_told(&stalled));
+
+        let _stall = stalled.under_way().stall();
+        let Some(Rest::Stalled(since)) = stalled.under_way().rest() else { panic!("stalled") };
+        let again = crowd.admit_at(new.id, since + IDLE_AT_LEAST).expect_err("all are taken");
+        assert!(again.is_some() && is_told(&idle), "a body is left more time");
+        assert!(crowd.admit_at(new.id, since + STALLED_AT_LEAST).is_err());
+        assert!(is_told(&stalled) && !is_told(&idle));
+    }
+
+    #[test]
     fn silent_connections_make_place_and_busy_ones_never_fill_the_reserved_places() {
         let crowd = Crowd::new(2);
         let busy = [admitted(&crowd), admitted(&crowd)];
         let requests = [busy[0].under_way().begin(), busy[1].under_way().begin()];
         let silent: Vec<Place> =
             (0..RESERVED).map(|_| crowd.enter_at(later()).expect("a place")).collect();
-        let since = silent[0].under_way().idle_since().expect("it is idle");
+        let since = idle_since(&silent[0]);
         let again = crowd.enter_at(since).expect_err("all places are taken");
         assert_eq!(again, Some(since + SPEAK_WITHIN), "it is left the time to speak");
         assert!(!silent.iter().any(is_told));
@@ -293,7 +333,7 @@ mod tests {
         only.leave.notify_one();
         crowd.admit_at(only.id, Instant::now()).expect("it is admitted");
         assert!(!is_told(&only), "what it was told before it spoke does not count");
-        let since = only.under_way().idle_since().expect("it is idle");
+        let since = idle_since(&only);
         let new = crowd.enter_at(since).expect("it is heard");
         let again = crowd.admit_at(new.id, since).expect_err("it is taken");
         assert_eq!(again, Some(since + IDLE_AT_LEAST));

@@ -2,8 +2,8 @@
 //!
 //! 1. A connection is accepted on a thread that does nothing else but answer health checks
 //!    (`door.rs`), and stays there until its client has spoken. At the limit, the connection that has
-//!    been silent or idle longest is closed for it (`crowd.rs`); if all have requests under way, the
-//!    new one is refused, but for a health check.
+//!    been silent or idle longest, or whose requests wait for their bodies, is closed for it
+//!    (`crowd.rs`); if all have requests under way, the new one is refused, but for a health check.
 //! 2. Each is served in a task of its own, in the protocol of its first bytes (`protocol.rs`), or
 //!    of the TLS negotiation. Heads, bodies and writes have time limits, so a slow peer does not
 //!    hold a connection for ever.
@@ -46,7 +46,7 @@ use turnwheel_engine::World;
 
 use crowd::Crowd;
 use door::{Door, Spoken};
-use idle::{Counted, UnderWay};
+use idle::{Counted, Expected, UnderWay};
 #[cfg(feature = "otlp")]
 pub use log::start_log_and_traces;
 pub use log::{start_log, LogError, LogFormat};
@@ -59,7 +59,7 @@ use super::limits::{
     ALIVE_WITHIN, CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_WITHIN, STOP_WITHIN, STREAMS_MAX,
     WRITE_WITHIN,
 };
-use super::options::Options;
+use super::options::{waits_of, Options};
 use super::router::router;
 use super::state::Api;
 
@@ -202,7 +202,11 @@ impl Server {
         let failed = |error| ServeError::Bind { address, error };
         let listener = listen_at(address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let options = Options { is_tls: listen.tls.is_some(), ..options };
+        let options = Options {
+            is_tls: listen.tls.is_some(),
+            waits_max: waits_of(listen.connections_max),
+            ..options
+        };
         let api = Api::new(world.clone(), options);
         let router = router(api.clone());
         Ok(Self {
@@ -378,7 +382,9 @@ async fn serve<IO>(
     let router = TowerToHyperService::new(router);
     let (api, is_one) = (limits.api, !matches!(protocol, Protocol::Two));
     let service = service_fn(move |request: Request<Incoming>| {
-        let (one, answer) = (all.begin(), router.call(request));
+        let one = all.begin();
+        let request = request.map(|body| Expected::new(body, all.clone()));
+        let answer = router.call(request);
         let api = api.clone();
         async move {
             let mut answer = answer.await?;
