@@ -1,6 +1,7 @@
 //! Whether the server does its work: a write to its store is durable within seconds.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,8 @@ struct Shared {
     within: Duration,
     probing: Mutex<bool>,
     last: watch::Sender<Option<(Instant, Probe)>>,
+    /// A write was refused since the last probe began: its outcome is not believed any more.
+    is_doubted: AtomicBool,
 }
 
 impl fmt::Debug for Prober {
@@ -57,7 +60,13 @@ impl Drop for Probing<'_> {
 impl Prober {
     pub(super) fn new(states: Arc<dyn StateStore>, fresh: Duration, within: Duration) -> Self {
         let (probing, last) = (Mutex::new(false), watch::Sender::new(None));
-        Self(Arc::new(Shared { states, fresh, within, probing, last }))
+        let is_doubted = AtomicBool::new(false);
+        Self(Arc::new(Shared { states, fresh, within, probing, last, is_doubted }))
+    }
+
+    /// A write was refused by the store: the next check probes it anew.
+    pub(super) fn doubt(&self) {
+        self.0.is_doubted.store(true, Ordering::Relaxed);
     }
 
     /// The outcome of a probe that is fresh; at most one is under way.
@@ -68,6 +77,7 @@ impl Prober {
         let shared = &*self.0;
         let mut outcomes = shared.last.subscribe();
         let before = outcomes.borrow_and_update().clone();
+        let before = before.filter(|(_, probe)| probe.problem.is_some() || !shared.is_doubted());
         if let Some((at, probe)) = &before {
             // A bad outcome expires sooner, so that a repair shows soon.
             let fresh = if probe.problem.is_none() { shared.fresh } else { shared.fresh / 5 };
@@ -94,8 +104,13 @@ impl Prober {
 }
 
 impl Shared {
+    fn is_doubted(&self) -> bool {
+        self.is_doubted.load(Ordering::Relaxed)
+    }
+
     async fn commit_and_tell(&self) {
         let probing = Probing(self);
+        self.is_doubted.store(false, Ordering::Relaxed);
         let began = Instant::now();
         let problem = match tokio::time::timeout(self.within, self.commit()).await {
             Ok(Ok(())) => None,

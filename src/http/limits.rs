@@ -49,8 +49,9 @@ pub const ALIVE_WITHIN: Duration = Duration::from_secs(20);
 /// Time for running requests to end when the server stops.
 pub const STOP_WITHIN: Duration = Duration::from_secs(20);
 
-/// Maximum age of the last commit of a healthy server without a probe.
-pub const HEALTH_FRESH: Duration = Duration::from_secs(5);
+/// Maximum age of the last commit of a healthy server without a probe, as long as the store has
+/// refused no write since.
+pub const HEALTH_FRESH: Duration = Duration::from_secs(1);
 
 /// Time limit of the commit of a probe.
 pub const PROBE_WITHIN: Duration = Duration::from_secs(5);

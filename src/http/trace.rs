@@ -11,6 +11,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 use super::access::Principal;
+use super::code::Code;
 use super::problem::Refused;
 use super::state::Api;
 
@@ -99,7 +100,11 @@ pub(super) async fn follow(State(api): State<Api>, request: Request, next: Next)
     drop(under_way);
     let took = began.elapsed();
     let status = answer.status().as_u16();
-    let code = answer.extensions().get::<Refused>().map(|refused| refused.0.name());
+    let code = answer.extensions().get::<Refused>().map(|refused| refused.0);
+    if matches!(code, Some(Code::StoreFailed | Code::StoreFull)) {
+        api.prober().doubt();
+    }
+    let code = code.map(Code::name);
     api.figures().answered(&method, path.as_deref(), status, code, took);
     tracing::debug!(
         target: "turnwheel::http",

@@ -171,11 +171,22 @@ fn a_store_file_that_is_moved_or_replaced_under_the_server_refuses_starts_and_fa
     let refused = server.post("/api/v1/plans", &body);
     assert_eq!(refused.status, 503, "{}", refused.text);
     assert!(refused.text.contains("was replaced"), "{}", refused.text);
-    // The file is put back: nothing is lost, and all goes on.
+    // The file is put back: nothing is lost, and all goes on. So it is with the log.
     std::fs::rename(&aside, &store).expect("it is there");
-    assert_eq!(server.post("/api/v1/plans", &body).status, 201);
-    while server.get("/health").status != 200 {
-        std::thread::yield_now();
+    let log = place.path("wheel.db-wal");
+    for _ in 0..3 {
+        assert_eq!(server.post("/api/v1/plans", &body).status, 201);
+        while server.get("/health").status != 200 {
+            std::thread::yield_now();
+        }
+        std::fs::rename(&log, &aside).expect("it is there");
+        let refused = server.post("/api/v1/plans", &body);
+        assert_eq!(refused.status, 503, "{}", refused.text);
+        assert!(refused.text.contains("-wal was deleted or moved"), "{}", refused.text);
+        let health = server.get("/health");
+        assert_eq!(health.status, 503, "health follows at once: {}", health.text);
+        assert!(health.text.contains("-wal was deleted or moved"), "{}", health.text);
+        std::fs::rename(&aside, &log).expect("it can be put back");
     }
     let order = json!({"order": "cancel"});
     server.post(&format!("/api/v1/plans/{old}/orders"), &order).ok();
