@@ -81,6 +81,34 @@ fn a_flow_is_added_looked_at_and_started_once() {
 }
 
 #[test]
+fn a_key_of_the_latest_version_answers_its_plan_after_a_newer_one_was_added() {
+    let served = served();
+    assert_eq!(add(&served, GREET).status, 201);
+    let start = "/api/v1/flows/shop/greet/latest/start";
+    let key = [("idempotency-key", "1")];
+    let run = |count: &str| {
+        let count: serde_json::Value = count.parse().unwrap();
+        json!({"input": {"name": "ann", "count": count}})
+    };
+    let first = served.send("POST", start, &key, Some(&run("1")));
+    assert_eq!(first.status, 201, "{}", first.text);
+    let newer = GREET.replace("1.0.0", "1.1.0");
+    assert_eq!(add(&served, &newer).status, 201);
+    for same in ["1", "1.0"] {
+        let again = served.send("POST", start, &key, Some(&run(same)));
+        let known = (again.status, &again.json()["id"]);
+        assert_eq!(known, (200, &first.json()["id"]), "{}", again.text);
+    }
+    let refused = served.send("POST", start, &key, Some(&run("2")));
+    refused.is_problem(422, "key-reused");
+    let other = [("idempotency-key", "2")];
+    let other = served.send("POST", start, &other, Some(&run("1")));
+    assert_eq!(other.status, 201, "{}", other.text);
+    let plan = served.ended(other.json()["id"].as_str().unwrap());
+    assert_eq!(plan["labels"]["flow.version"], "1.1.0", "a new key begins the newest");
+}
+
+#[test]
 fn what_is_wrong_with_a_flow_is_said_with_its_place() {
     let served = served();
     let wrong = GREET.replace("set:", "sett:");

@@ -1,10 +1,13 @@
 //! An idempotency key that has begun a plan: whether a second trigger asks for the same plan.
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use crate::error::TriggerError;
 use crate::payload::Payload;
 use crate::plan::{Created, Plan};
+
+/// Integers below this, 2^53, are the same as a float.
+const EXACT_BELOW: f64 = 9_007_199_254_740_992.0;
 
 /// The contents of a trigger with a key, to be compared with the plan that the key has begun.
 #[derive(Clone, Debug)]
@@ -68,8 +71,17 @@ fn place(known: &Value, given: &Value) -> Option<String> {
             let mut pairs = known.iter().zip(given).enumerate();
             pairs.find_map(|(at, (known, given))| Some(format!("/{at}{}", place(known, given)?)))
         }
+        (Value::Number(known), Value::Number(given)) => {
+            (!is_same_number(known, given)).then(String::new)
+        }
         _ => (known != given).then(String::new),
     }
+}
+
+/// Whether two numbers have the same value: `1` and `1.0` have.
+fn is_same_number(known: &Number, given: &Number) -> bool {
+    let is_same = |(known, given): (f64, f64)| known == given && known.abs() < EXACT_BELOW;
+    known == given || known.as_f64().zip(given.as_f64()).is_some_and(is_same)
 }
 
 #[cfg(test)]
@@ -88,5 +100,9 @@ mod tests {
         assert_eq!(differs("[1, 2, 3]", "[1, 2, 4]").unwrap(), "/2");
         assert_eq!(differs("[1, 2, 3]", "[1, 2]").unwrap(), "");
         assert_eq!(differs("1", "2").unwrap(), "");
+        assert_eq!(differs(r#"{"a": [1, 0]}"#, r#"{"a": [1.0, -0.0]}"#), None);
+        assert_eq!(differs("1", "1.5").unwrap(), "");
+        // As floats they were the same.
+        assert_eq!(differs("9007199254740993", "9007199254740992").unwrap(), "");
     }
 }

@@ -7,12 +7,12 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::Json as Answer;
 use serde::Deserialize;
-use turnwheel_engine::TriggerOptions;
+use turnwheel_engine::{PlanId, TriggerError, TriggerOptions};
 use turnwheel_flow::{self as flow, Flow, FlowEntry, FlowError, Flows, Problems};
 use utoipa::IntoParams;
 
 use super::plans::scoped;
-use super::start::{finish, traced};
+use super::start::{answer, traced};
 use crate::api::{FlowDetail, FlowInfo, FlowList, FlowProblem, FlowRun, FlowTaskInfo, Started};
 use crate::http::body::{content_type, Json, Key, Part, Query, Raw, Who};
 use crate::http::code::Code;
@@ -22,6 +22,9 @@ use crate::http::page::PageQuery;
 use crate::http::problem::Problem;
 use crate::http::state::Api;
 use crate::http::trace;
+
+/// The version that stands for the newest one.
+const LATEST: &str = "latest";
 
 /// Options for adding a flow.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -285,6 +288,38 @@ pub(in crate::http) async fn start(
     if let Some(ms) = run.deadline_ms {
         options = options.deadline(Duration::from_millis(ms));
     }
-    let (named, _input) = flows.start_named(&flow, run.input, traced(options))?;
-    finish(&who, &flow.id(), named, 4).await
+    let options = traced(options);
+    let (named, _input) = flows.start_named(&flow, run.input.clone(), options.clone())?;
+    let (mut id, mut begun) = (named.id, named.triggering.await);
+    let reused = match &begun {
+        Err(TriggerError::KeyReused { plan, .. }) if version == LATEST => Some(*plan),
+        _ => None,
+    };
+    if let Some(plan) = reused {
+        // The caller may have sent the same before a version was added.
+        if let Some(before) = version_of(&api, &flows, plan, &flow).await? {
+            let (named, _input) = flows.start_named(&before, run.input, options)?;
+            (id, begun) = (named.id, named.triggering.await);
+        }
+    }
+    answer(&who, &flow.id(), id, begun, 4)
+}
+
+/// The version that a plan has begun, if it is another one of this flow.
+async fn version_of(
+    api: &Api,
+    flows: &Flows,
+    plan: PlanId,
+    flow: &Flow,
+) -> Result<Option<Flow>, Problem> {
+    let view = api.world().plan(plan).view().await?;
+    let label = |name: &str| view.labels.get(name).map(String::as_str);
+    let is_same_flow = label("flow.namespace") == Some(flow.namespace())
+        && label("flow.name") == Some(flow.name());
+    let version = label("flow.version").filter(|_| is_same_flow);
+    let found = version.map(|version| flows.find(flow.namespace(), flow.name(), version));
+    match found.transpose() {
+        Err(FlowError::Unknown(_)) => Ok(None),
+        found => Ok(found?),
+    }
 }

@@ -6,7 +6,9 @@ use axum::extract::State;
 use axum::http::{header, HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::Json as Answer;
-use turnwheel_engine::{Delay, Named, Payload, PlanId, Time, TriggerOptions};
+use turnwheel_engine::{
+    Delay, Named, Payload, PlanHandle, PlanId, Time, TriggerError, TriggerOptions,
+};
 
 use super::plans::scoped;
 use crate::api::{Start, Started};
@@ -104,7 +106,17 @@ pub(super) async fn finish(
     depth: usize,
 ) -> Result<Response, Problem> {
     let Named { id, triggering, .. } = named;
-    let begun = triggering.await;
+    answer(who, what, id, triggering.await, depth)
+}
+
+/// Notes a start whose plan is durable, or refused, and reports whether it existed already.
+pub(super) fn answer(
+    who: &Principal,
+    what: &str,
+    id: PlanId,
+    begun: Result<PlanHandle, TriggerError>,
+    depth: usize,
+) -> Result<Response, Problem> {
     let outcome =
         begun.as_ref().map_or_else(|error| error.to_string(), |plan| plan.id().to_string());
     trace::audit(who, "start", what, &outcome);
