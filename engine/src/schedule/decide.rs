@@ -66,12 +66,27 @@ impl Decisions<'_> {
             }
             if self.now.since(next) > self.late_max() {
                 self.catch_up();
+            } else if let Some(newest) = self.newest_of_several(next) {
+                self.miss(self.kept.decided, before(newest));
+                self.kept.decided = before(newest);
             } else {
                 self.kept.decided = next;
                 self.launch(Due { planned: next, occasion: Occasion::OnTime });
             }
         }
         Some(self.now)
+    }
+
+    /// The newest of several times that are due by now, if it is not this one: it makes up for
+    /// those before it, unless all are to be made up for. Jitter makes no time late.
+    fn newest_of_several(&self, next: Time) -> Option<Time> {
+        if matches!(self.kept.spec.catch_up, CatchUp::All { .. }) {
+            return None;
+        }
+        let due = Time(self.now.0.saturating_sub(micros(self.kept.spec.jitter())));
+        let is_due = |time: &Time| *time <= due;
+        self.rule.next(next).filter(is_due)?;
+        self.rule.latest(next, due)
     }
 
     /// Launches when the pause after the last end is over; however late that is, it is one launch.
@@ -112,11 +127,11 @@ impl Decisions<'_> {
             }
             CatchUp::Latest => {
                 let latest = self.rule.latest(after, missed).unwrap_or(missed);
-                self.miss(after, Time(latest.0.saturating_sub(1)));
+                self.miss(after, before(latest));
                 self.kept.decided = missed;
                 // A launch that is only late makes up for it as well.
                 if self.rule.next(missed).is_some_and(|next| self.due(next) <= self.now) {
-                    self.miss(Time(latest.0.saturating_sub(1)), latest);
+                    self.miss(before(latest), latest);
                 } else {
                     self.launch(Due { planned: latest, occasion: Occasion::CaughtUp });
                 }
@@ -203,6 +218,11 @@ impl Decisions<'_> {
         }
         true
     }
+}
+
+/// The time right before this one: what is planned for this one comes after it.
+fn before(time: Time) -> Time {
+    Time(time.0.saturating_sub(1))
 }
 
 fn micros(duration: Duration) -> u64 {

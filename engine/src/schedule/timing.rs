@@ -75,8 +75,10 @@ pub enum Overlap {
 
 /// Policy for times that have passed without a world, or that the clock has jumped over.
 ///
-/// A time is missed [`SCHEDULE_LATE_MAX`](crate::limits::SCHEDULE_LATE_MAX) after it; until then
-/// its launch is only late.
+/// A time is missed [`SCHEDULE_LATE_MAX`](crate::limits::SCHEDULE_LATE_MAX) (two minutes) after it,
+/// and its jitter; until then its launch is only late, and is made. Unless [`All`](Self::All) are
+/// made up for, a time is also missed when a later one is due by then: of several that have come
+/// meanwhile, only the newest is launched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CatchUp {
     /// They are left out.

@@ -168,6 +168,25 @@ fn a_launch_that_is_only_late_is_not_missed() {
 }
 
 #[test]
+fn of_several_times_that_are_only_late_the_newest_is_launched() {
+    for (catch_up, expected) in
+        [(CatchUp::None, (3, 5)), (CatchUp::Latest, (3, 5)), (CatchUp::all_within(HOUR), (8, 0))]
+    {
+        let theatre = theatre_at("2026-03-01T00:30:00Z");
+        let often = every("often", Duration::from_secs(10), "a").overlap(Overlap::Allow);
+        put(&theatre, often.catch_up(catch_up));
+        theatre.sim.advance(Duration::from_secs(25));
+        assert_eq!(get(&theatre, "often").counts.launched, 2);
+        // Away for a minute: five times are missed, and the one of 31:20 is late.
+        set_clock(&theatre.sim, "2026-03-01T00:31:25Z");
+        let theatre = theatre.crash();
+        theatre.sim.run_until_idle();
+        let counts = get(&theatre, "often").counts;
+        assert_eq!((counts.launched, counts.missed), expected, "{catch_up:?}");
+    }
+}
+
+#[test]
 fn a_jitter_is_the_same_each_time_and_stays_below_its_limit() {
     let day = |name: &str| {
         let theatre = theatre_at("2026-03-01T00:00:00Z");
