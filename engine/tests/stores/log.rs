@@ -256,7 +256,8 @@ fn empty_store_is_not_made_beside_the_log_or_the_head_of_another_one() {
         let store = SqliteStore::new(&path);
         let mut writer = store.writer().expect("it goes on");
         assert_eq!(writer.last(), last, "nothing is lost");
-        commit(&mut *writer, &mut last.clone());
+        let mut prev = last;
+        commit(&mut *writer, &mut prev);
         drop((writer, store));
         std::fs::remove_file(&path).expect("it is there");
         remove(&path, "-head");
