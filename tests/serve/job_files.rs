@@ -58,11 +58,11 @@ fn files_are_applied_after_a_look_at_what_changes() {
         assert!(said(&refused).contains(problem), "{problem}: {}", said(&refused));
     }
     // A job that the server refuses leaves the others.
-    let text = "- {name: good, schedule: '@daily', config: {command: a}}\n- {name: Bad}\n";
+    let text = "- {name: good, schedule: '@daily', config: {command: a}}\n- {name: bad, schedule: '@daily', executor: nope}\n";
     let file = place.write("jobs.yaml", text);
     let partly = place.run(&["job", "apply", "--yes", &file]);
     assert_eq!(partly.status.code(), Some(1));
-    assert!(said(&partly).contains("1 applied\nfail Bad:"), "{}", said(&partly));
+    assert!(said(&partly).contains("1 applied\nfail bad:"), "{}", said(&partly));
     server.stopped();
     assert_eq!(place.json(&["job", "show", "good"])["revision"], 1);
 }

@@ -120,7 +120,7 @@ fn plugins_in_python_and_shell_do_the_work_of_jobs() {
     let body = json!({"schedule": "@manually", "executor": "notes"}).to_string();
     let unknown = server.send("PUT", "/api/v1/jobs/x", &[], Some(&body));
     unknown.is_problem(400, "job-invalid");
-    assert!(unknown.text.contains("greet, hangs, http"), "{}", unknown.text);
+    assert!(unknown.text.contains("greet, grpc, hangs, http"), "{}", unknown.text);
     server.stopped();
 }
 

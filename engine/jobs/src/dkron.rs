@@ -245,45 +245,7 @@ pub fn read_backup(value: &Value) -> Result<Backup, JobError> {
             refused.push((spec.name.clone(), JobError::setting(&spec.name, "name", problem)));
             continue;
         }
-        // A backup of this server says that the parent was gone.
-        let is_gone = value["turnwheel"]["parent_is_gone"] == true;
-        spec.after.iter_mut().for_each(|after| after.missing = is_gone);
-        let mut notes: Vec<String> =
-            unknown.iter().map(|field| format!("the field {field} is left out")).collect();
-        let schedule = value["schedule"].as_str().unwrap_or_default();
-        let is_dropped = spec.schedule.is_empty() && !["", "@manually"].contains(&schedule);
-        if let Some(after) = spec.after.first().filter(|_| is_dropped) {
-            notes.push(format!("its schedule {schedule} is left out: it runs after {}", after.job));
-        }
-        if spec.schedule.contains('~') {
-            spec.hash = Hash::Legacy;
-            notes.push("~ keeps its value in Dkron (hash: legacy)".to_owned());
-        }
-        for name in spec.processors.keys().filter(|name| !PROCESSORS.contains(&name.as_str())) {
-            notes.push(format!("the processor {name} is kept; without a plugin nothing runs it"));
-        }
-        if spec.executor == "shell" {
-            let others: Vec<String> = spec.config.keys().cloned().collect();
-            for name in others.iter().filter(|name| !SHELL.contains(&name.as_str())) {
-                spec.config.remove(name);
-                notes.push(format!("the setting {name} of shell is left out: Dkron has none"));
-            }
-        }
-        let is_named = spec.schedule.starts_with('@') && !spec.schedule.starts_with("@every");
-        if is_named && !spec.timezone.is_empty() && spec.schedule != "@manually" {
-            let (schedule, zone) = (&spec.schedule, &spec.timezone);
-            notes.push(format!("{schedule} is of the zone {zone}, and in Dkron of its server's"));
-        }
-        if !spec.targets.is_empty() {
-            let labels = spec.targets.iter().map(|(name, value)| {
-                format!("{name}={}", value.split(':').next().unwrap_or_default())
-            });
-            let labels = labels.collect::<Vec<_>>().join(",");
-            notes.push(format!("it needs nodes with the labels {labels} (jobs.labels, --label)"));
-        }
-        if spec.targets.is_empty() {
-            notes.push("without tags it runs on one node, and in Dkron on all".to_owned());
-        }
+        let notes = notes_of(&mut spec, value, unknown);
         open.push((spec, notes));
     }
     let mut ordered: Vec<(JobSpec, Vec<String>)> = Vec::with_capacity(open.len());
@@ -304,6 +266,51 @@ pub fn read_backup(value: &Value) -> Result<Backup, JobError> {
         }
     }
     Ok(Backup { jobs: ordered, refused })
+}
+
+/// Makes the settings of a backup those of here, and says what differs.
+fn notes_of(spec: &mut JobSpec, value: &Value, unknown: Vec<String>) -> Vec<String> {
+    // A backup of this server says that the parent was gone.
+    let is_gone = value["turnwheel"]["parent_is_gone"] == true;
+    spec.after.iter_mut().for_each(|after| after.missing = is_gone);
+    let mut notes: Vec<String> =
+        unknown.iter().map(|field| format!("the field {field} is left out")).collect();
+    let schedule = value["schedule"].as_str().unwrap_or_default();
+    let is_dropped = spec.schedule.is_empty() && !["", "@manually"].contains(&schedule);
+    if let Some(after) = spec.after.first().filter(|_| is_dropped) {
+        notes.push(format!("its schedule {schedule} is left out: it runs after {}", after.job));
+    }
+    if spec.schedule.contains('~') {
+        spec.hash = Hash::Legacy;
+        notes.push("~ keeps its value in Dkron (hash: legacy)".to_owned());
+    }
+    for name in spec.processors.keys().filter(|name| !PROCESSORS.contains(&name.as_str())) {
+        notes.push(format!("the processor {name} is kept; without a plugin nothing runs it"));
+    }
+    if spec.executor == "shell" {
+        let others: Vec<String> = spec.config.keys().cloned().collect();
+        for name in others.iter().filter(|name| !SHELL.contains(&name.as_str())) {
+            spec.config.remove(name);
+            notes.push(format!("the setting {name} of shell is left out: Dkron has none"));
+        }
+    }
+    let is_named = spec.schedule.starts_with('@') && !spec.schedule.starts_with("@every");
+    if is_named && !spec.timezone.is_empty() && spec.schedule != "@manually" {
+        let (schedule, zone) = (&spec.schedule, &spec.timezone);
+        notes.push(format!("{schedule} is of the zone {zone}, and in Dkron of its server's"));
+    }
+    if !spec.targets.is_empty() {
+        let labels = spec
+            .targets
+            .iter()
+            .map(|(name, value)| format!("{name}={}", value.split(':').next().unwrap_or_default()));
+        let labels = labels.collect::<Vec<_>>().join(",");
+        notes.push(format!("it needs nodes with the labels {labels} (jobs.labels, --label)"));
+    }
+    if spec.targets.is_empty() {
+        notes.push("without tags it runs on one node, and in Dkron on all".to_owned());
+    }
+    notes
 }
 
 /// Why none of these jobs can be the next one: a parent is missing, or they wait for each other.

@@ -5,8 +5,7 @@
 //!
 //! 1. The decision is written with the job: a launch with its planned time.
 //! 2. When that is durable the plan of each run begins, with a key made of the job and that time.
-//! An
-//!    existing plan with the key is the answer.
+//!    An existing plan with the key is the answer.
 //! 3. The end of the plan is written with the job.
 //!
 //! Dependants are told in the same way: a report is written with the parent's end, and stays in its

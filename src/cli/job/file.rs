@@ -86,9 +86,6 @@ pub(super) fn specs(files: &[String]) -> Result<Vec<JobSpec>, Exit> {
             let name = value["name"].as_str().unwrap_or_default().to_owned();
             let spec: JobSpec = serde_json::from_value(value)
                 .map_err(|error| Exit::usage(format!("{file}: job «{name}»: {error}")))?;
-            // Before anything is written: what only the server knows is its part.
-            check(&spec, SystemTime::now().into())
-                .map_err(|problem| Exit::usage(format!("{file}: {problem}")))?;
             if specs.iter().any(|other| other.name == spec.name) {
                 return Err(Exit::usage(format!("{file}: the job «{name}» is there twice")));
             }
@@ -176,6 +173,11 @@ pub(super) fn apply(
     is_dry: bool,
 ) -> Result<(), Exit> {
     let specs = specs(files)?;
+    // Before anything is written. What only the server knows is its part.
+    for spec in &specs {
+        let checked = check(spec, SystemTime::now().into());
+        checked.map_err(|problem| Exit::usage(format!("{}: {problem}", files.join(", "))))?;
+    }
     let stored = all(settings)?;
     let stored: BTreeMap<&str, &Value> =
         stored.iter().map(|job| (job["spec"]["name"].as_str().unwrap_or_default(), job)).collect();

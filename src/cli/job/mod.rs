@@ -122,7 +122,7 @@ enum What {
         output: Output,
     },
     /// Change some settings of a job: those that are given, and those of the file.
-    Edit(Add),
+    Edit(Box<Add>),
     /// Switch a job off; launches by hand are still possible.
     Pause {
         /// The job.

@@ -6,7 +6,7 @@ use lettre::message::Mailbox;
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Tls, TlsParameters};
 use lettre::{SmtpTransport, Transport};
-use turnwheel_flow::{HttpRequest, Io, IoCall};
+use turnwheel_flow::{header_problem, HttpRequest, Io, IoCall};
 use turnwheel_jobs::{Message, Notifier, Notify};
 
 use crate::io::HostIo;
@@ -59,7 +59,10 @@ impl Notifier for Sender {
         if !notify.webhook.is_empty() {
             let is_http = ["http://", "https://"].iter().any(|it| notify.webhook.starts_with(it));
             let problem = || format!("webhook: «{}» is no address of HTTP", notify.webhook);
-            return is_http.then_some(()).ok_or_else(problem);
+            is_http.then_some(()).ok_or_else(problem)?;
+            let mut names = notify.headers.iter().map(|line| header(line).0);
+            let wrong = names.find_map(|name| header_problem(&name));
+            return wrong.map_or(Ok(()), |problem| Err(format!("headers: {problem}")));
         }
         if self.io.inner.options.mail.is_none() {
             return Err(

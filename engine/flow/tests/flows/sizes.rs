@@ -83,7 +83,7 @@ do:
     ));
     add(&flows, &flow);
     let plan = flows.start(&flow, json!({})).wait().expect("it starts");
-    let event = |id: usize, kind: &str| CloudEvent::new(&id.to_string(), "https://s.example", kind);
+    let event = |id: usize, kind: &str| CloudEvent::new(id.to_string(), "https://s.example", kind);
     let listens = || plan.view().wait().expect("it is there").waits_for().contains("reading");
     let begun = std::time::Instant::now();
     while !listens() {

@@ -51,23 +51,24 @@ fn send_behind(hanging: &Notify) -> Result<String, String> {
     let is_over = Arc::new((Mutex::new(false), Condvar::new()));
     let notifier = Hanging { is_over: Arc::clone(&is_over), told };
     let executors = Executors::new().with("play", Play::default()).with_notifier(notifier);
-    let group = Group::builder("jobs").workers(1).build().unwrap();
-    let world = World::builder().jobs(&executors).build(MemoryStore::new()).unwrap();
+    let group = Group::builder("jobs").workers(1).build().expect("it is done");
+    let world = World::builder().jobs(&executors).build(MemoryStore::new()).expect("it is done");
     let options = JobsOptions::new(&executors);
-    let jobs = block_on(Jobs::open(&world, &group, options)).unwrap().unwrap();
+    let jobs =
+        block_on(Jobs::open(&world, &group, options)).expect("it is done").expect("it is done");
     for (name, notify, times) in [("first", hanging, HANGING), ("then", &to("https://fine"), 1)] {
         let spec = job(name, "@manually", |spec| spec.notify.push(notify.clone()));
-        jobs.put(spec, None, "ann").wait().unwrap().unwrap();
+        jobs.put(spec, None, "ann").wait().expect("it is done").expect("it is done");
         for _ in 0..times {
-            jobs.run(name, "ann", false).wait().unwrap().unwrap();
+            jobs.run(name, "ann", false).wait().expect("it is done").expect("it is done");
         }
     }
     let first = heard.recv_timeout(Duration::from_secs(30)).map_err(|error| error.to_string());
-    *is_over.0.lock().unwrap() = true;
+    *is_over.0.lock().expect("it is done") = true;
     is_over.1.notify_all();
     jobs.end();
-    world.shutdown().unwrap();
-    group.shutdown().unwrap();
+    world.shutdown().expect("it is done");
+    group.shutdown().expect("it is done");
     first
 }
 
