@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use turnwheel_engine::internal::WeakWorld;
 use turnwheel_engine::{TriggerOptions, World};
-use turnwheel_flow::{Flows, HttpRequest, Io, IoCall};
+use turnwheel_flow::{Flows, HttpRequest, Io, IoCall, IoErrorKind};
 use turnwheel_journeys::{Channels, Message, Unsent};
 use turnwheel_runtime::completion::block_on;
 
@@ -83,7 +83,10 @@ fn post(io: &HostIo, message: &Message) -> Result<(), Unsent> {
     };
     let is_cancelled = || false;
     let call = IoCall::new(&message.key, &is_cancelled).limit(Some(LIMIT));
-    let answer = io.http(&request, &call).map_err(|error| Unsent::Again(error.message))?;
+    let answer = io.http(&request, &call).map_err(|error| match error.kind {
+        IoErrorKind::Unsupported => Unsent::Never(error.message),
+        _ => Unsent::Again(error.message),
+    })?;
     match answer.status {
         200..=299 => Ok(()),
         408 | 429 | 500..=599 => Err(Unsent::Again(format!("status {}", answer.status))),

@@ -88,7 +88,11 @@ impl Network {
                 inner(high, low)
             }
             [0x2002, high, low, ..] => inner(high, low),
-            [0xfd00, 0x0ec2, ..] => Self::LinkLocal,
+            // Where clouds have their metadata: Amazon, Google, Oracle, Scaleway.
+            [0xfd00, 0x0ec2, ..]
+            | [0xfd20, 0x00ce, 0, 0, 0, 0, 0, 0x0254]
+            | [0xfd00, 0x00c1, 0, 0, 0, 0, 0xa9fe, 0xa9fe]
+            | [0xfd00, 0x0042, 0, 0, 0, 0, 0, 0x0042] => Self::LinkLocal,
             [first, ..] if first & 0xffc0 == 0xfe80 || first >= 0xff00 => Self::LinkLocal,
             [first, ..] if first & 0xfe00 == 0xfc00 => Self::Private,
             _ => Self::Public,

@@ -1,6 +1,6 @@
 //! Dkron's JSON of jobs and executions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::de::DeserializeOwned;
 use serde_json::{json, Map, Value};
@@ -230,7 +230,7 @@ pub fn read_backup(value: &Value) -> Result<Backup, JobError> {
         return Err(JobError::setting("", "body", "a backup is a JSON list of jobs"));
     };
     let mut open: Vec<(JobSpec, Vec<String>)> = Vec::with_capacity(list.len());
-    let mut refused = Vec::new();
+    let (mut refused, mut names) = (Vec::new(), BTreeSet::new());
     for value in list {
         let Read { mut spec, unknown } = match read(value) {
             Ok(read) => read,
@@ -240,7 +240,7 @@ pub fn read_backup(value: &Value) -> Result<Backup, JobError> {
                 continue;
             }
         };
-        if open.iter().any(|(other, _)| other.name == spec.name) {
+        if !names.insert(spec.name.clone()) {
             let problem = "it is there twice, and the first is taken";
             refused.push((spec.name.clone(), JobError::setting(&spec.name, "name", problem)));
             continue;
@@ -248,21 +248,27 @@ pub fn read_backup(value: &Value) -> Result<Backup, JobError> {
         let notes = notes_of(&mut spec, value, unknown);
         open.push((spec, notes));
     }
+    let mut placed = BTreeSet::new();
     let mut ordered: Vec<(JobSpec, Vec<String>)> = Vec::with_capacity(open.len());
     while !open.is_empty() {
         let is_ready = |(spec, _): &(JobSpec, _)| {
-            let is_there = |after: &After| ordered.iter().any(|(it, _)| it.name == after.job);
+            let is_there = |after: &After| placed.contains(&after.job);
             spec.after.iter().all(|after| after.missing || is_there(after))
         };
         let (ready, waiting): (Vec<_>, Vec<_>) = open.into_iter().partition(is_ready);
         let is_stuck = ready.is_empty();
+        placed.extend(ready.iter().map(|(spec, _)| spec.name.clone()));
         ordered.extend(ready);
         open = waiting;
         if is_stuck {
-            // One of them, as its children may be told another reason.
-            let (name, error) = stuck(open.iter().map(|(spec, _)| spec));
-            let at = open.iter().position(|(spec, _)| spec.name == name).unwrap_or_default();
-            refused.push((open.swap_remove(at).0.name, error));
+            // None of these is ever ready: it waits for one that is not stored.
+            let (first, error) = stuck(open.iter().map(|(spec, _)| spec));
+            refused.push((first.clone(), error));
+            for (spec, _) in std::mem::take(&mut open).into_iter().filter(|it| it.0.name != first) {
+                let parent = spec.after.iter().find(|it| !it.missing).map(|it| it.job.clone());
+                let (job, parent) = (spec.name.clone(), parent.unwrap_or_default());
+                refused.push((spec.name, JobError::UnknownParent { job, parent }));
+            }
         }
     }
     Ok(Backup { jobs: ordered, refused })

@@ -60,6 +60,9 @@ pub const KEEP_DEFAULT: u32 = 100;
 /// Launches that a job may keep.
 pub const KEEP_MAX: u32 = 100_000;
 
+/// Longest key that jobs wait for, in bytes: it is a part of the name of a lock.
+pub const CONCURRENCY_KEY_BYTES_MAX: usize = 512;
+
 /// Bytes of output that a run keeps, unless the settings give another number: the end is kept.
 pub const OUTPUT_DEFAULT: u64 = 256_000;
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use turnwheel_engine::Time;
 
 use crate::error::JobError;
+use crate::limits::CONCURRENCY_KEY_BYTES_MAX;
 use crate::limits::{KEEP_DEFAULT, KEEP_MAX, NAME_BYTES_MAX, OUTPUT_DEFAULT, OUTPUT_MAX};
 use crate::limits::{RETRIES_MAX, SPEC_BYTES_MAX};
 use crate::notify::{self, Notify};
@@ -287,6 +288,10 @@ impl JobSpec {
         }
         if self.retries > RETRIES_MAX {
             return wrong("retries", format!("{RETRIES_MAX} are the limit"));
+        }
+        if self.concurrency_key.len() > CONCURRENCY_KEY_BYTES_MAX {
+            let problem = format!("{CONCURRENCY_KEY_BYTES_MAX} bytes are the limit");
+            return wrong("concurrency_key", problem);
         }
         if !(1..=KEEP_MAX).contains(&self.keep) {
             return wrong("keep", format!("give a number from 1 to {KEEP_MAX}"));

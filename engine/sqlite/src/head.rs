@@ -85,9 +85,10 @@ impl Head {
             Ok(opened) => opened,
             Err(error) => return tracing::warn!(%error, "the head of the store is not kept"),
         };
-        let acknowledged = read(&mut file).and_then(|found| match known {
-            Some(number) => found.of_number(number),
-            None => found.of_inode(Identity::of(store).ok()?.inode()),
+        let acknowledged = read(&mut file).and_then(|found| {
+            let of_number = known.and_then(|number| found.of_number(number));
+            // Written by an older version, which may have come after this one.
+            of_number.or_else(|| found.of_inode(Identity::of(store).ok()?.inode()))
         });
         let problem = (known.is_some() && acknowledged.is_none()).then(|| unknown(store));
         if let Some(problem) = &problem {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -46,7 +46,7 @@ pub(crate) struct Shared {
     pub(super) queues: Arc<Queues>,
     pub(super) timetable: OnceLock<Timetable>,
     /// Whether schedules are about to be read again.
-    pub(super) reads_schedules: AtomicBool,
+    pub(super) reads_schedules: AtomicU8,
     pub(super) watchers: Watchers,
     pub(super) callers: Callers,
     /// Plans that will ask again, in a moment, for the plans that they wait for.
@@ -245,16 +245,28 @@ impl Shared {
     /// Reads the schedules of slots that this world has got again under another epoch, one time
     /// after the other.
     pub(crate) fn read_schedules(self: &Arc<Self>) {
-        if self.reads_schedules.swap(true, Ordering::AcqRel) {
+        let state = &self.reads_schedules;
+        let once_more = |now: u8| Some((now + 1).min(2));
+        let before = state.fetch_update(Ordering::AcqRel, Ordering::Acquire, once_more);
+        if before != Ok(0) {
             return;
         }
         let (shared, hub) = (Arc::downgrade(self), Arc::clone(&self.hub));
         self.hub.spawn(async move {
             while let Some(shared) = shared.upgrade().filter(|shared| !shared.is_ending()) {
                 // Before it looks, so that a slot that is lost from here on is not overlooked.
-                shared.reads_schedules.store(false, Ordering::Release);
+                shared.reads_schedules.store(1, Ordering::Release);
                 match World::of(&shared).restore_schedules().await {
-                    Ok(()) | Err(StoreError::Fenced { .. }) => return,
+                    Ok(()) | Err(StoreError::Fenced { .. }) => {
+                        let state = &shared.reads_schedules;
+                        let ended =
+                            state.compare_exchange(1, 0, Ordering::AcqRel, Ordering::Acquire);
+                        if ended.is_ok() {
+                            return;
+                        }
+                        // Asked again meanwhile.
+                        continue;
+                    }
                     Err(error) => tracing::error!(%error, "schedules are read again soon"),
                 }
                 drop(shared);

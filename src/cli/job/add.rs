@@ -120,6 +120,10 @@ impl Add {
             let (name, value) = pair.split_once('=').ok_or_else(wrong)?;
             config.insert(name, value);
         }
+        if !config.is_empty() && !matches!(fields["config"], Value::Null | Value::Object(_)) {
+            let problem = "config: an object of texts is wanted";
+            return Err(Exit::usage(format!("the job «{}»: {problem}", self.name)));
+        }
         for (name, value) in config {
             fields["config"][name] = Value::from(value);
         }

@@ -118,7 +118,7 @@ async fn store(api: &Api, who: &Principal, uri: &Uri, body: &Value) -> Result<Re
     for _ in 0..PATCHES_MAX {
         let (spec, revision) = match (jobs.get(&name).await?, body.as_object()) {
             (Ok(view), Some(fields)) => (dkron::replace(&view, fields)?, Some(view.revision)),
-            (Err(JobError::Unknown(_)), _) => (spec.clone(), None),
+            (Err(JobError::Unknown(_)), _) => (spec.clone(), Some(0)),
             (Err(error), _) => return Err(error.into()),
             (Ok(_), None) => (spec.clone(), None),
         };
@@ -195,6 +195,9 @@ async fn put_at(
     raw: Raw,
 ) -> Result<Response, Problem> {
     let mut job = body(&raw)?;
+    if !job.is_object() {
+        return Err(Problem::new(Code::JobInvalid, "the body: a job is a JSON object"));
+    }
     match job["name"].as_str() {
         Some(other) if !other.is_empty() => refuse_other(&name, other)?,
         _ => job["name"] = Value::from(name),

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
-use turnwheel_flow::{IoError, IoErrorKind};
+use turnwheel_flow::{header_problem, IoError, IoErrorKind};
 
 use super::super::network::refuse;
 use super::super::options::IoOptions;
@@ -183,6 +183,9 @@ impl Channel {
         };
         let mut request = request.body(()).map_err(|error| wrong(&error))?;
         for (name, value) in head.metadata {
+            if let Some(problem) = header_problem(name) {
+                return Err(wrong(&problem));
+            }
             let known = HeaderName::from_bytes(name.to_ascii_lowercase().as_bytes());
             let known = known.map_err(|_| wrong(&format_args!("«{name}» is no metadata")))?;
             let value = HeaderValue::from_str(value)
@@ -231,7 +234,8 @@ impl Frames {
             return Err(IoError::new(IoErrorKind::Communication, message));
         }
         // Before its bytes have come: they are not collected for nothing.
-        if self.total.saturating_add(length) > self.limit {
+        let size = PREFIX.saturating_add(length);
+        if self.total.saturating_add(size) > self.limit {
             let message = format!("the answer of {shown} has more than {} bytes", self.limit);
             return Err(IoError::new(IoErrorKind::TooLarge, message));
         }
@@ -239,7 +243,7 @@ impl Frames {
             return Ok(None);
         }
         self.waiting.advance(PREFIX);
-        self.total += length;
+        self.total += size;
         Ok(Some(self.waiting.split_to(length).freeze()))
     }
 }

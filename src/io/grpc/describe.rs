@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use prost_reflect::prost::Message as _;
-use prost_reflect::prost_types::FileDescriptorProto;
+use prost_reflect::prost_types::{
+    DescriptorProto, EnumDescriptorProto, FileDescriptorProto, ServiceDescriptorProto,
+    UninterpretedOption,
+};
 use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, Value};
 use protox::file::{ChainFileResolver, File, FileResolver, GoogleFileResolver};
 use turnwheel_flow::{GrpcRequest, IoError, IoErrorKind, ProtoFile};
@@ -43,7 +46,11 @@ impl FileResolver for Given<'_> {
     fn open_file(&self, name: &str) -> Result<File, protox::Error> {
         let found = self.0.iter().find(|file| file.name == name);
         let found = found.ok_or_else(|| protox::Error::file_not_found(name))?;
-        File::from_source(name, &found.text)
+        let file = File::from_source(name, &found.text)?;
+        if has_deep_option(file.file_descriptor_proto()) {
+            return Err(protox::Error::new(std::io::Error::other(DEEP_OPTIONS)));
+        }
+        Ok(file)
     }
 }
 
@@ -101,6 +108,44 @@ fn is_deep(text: &str) -> bool {
     })
 }
 
+/// Refusal of a file whose options the library would read without a limit of its stack.
+const DEEP_OPTIONS: &str = "its options are nested too deep";
+
+/// Opening brackets of one option.
+const OPTION_BRACKETS_MAX: usize = 200;
+
+fn is_deep_option(option: &UninterpretedOption) -> bool {
+    let is_open = |byte: &u8| matches!(byte, b'{' | b'<' | b'[');
+    option.aggregate_value().bytes().filter(is_open).count() > OPTION_BRACKETS_MAX
+}
+
+macro_rules! has_deep {
+    ($it:expr) => {
+        $it.options.as_ref().is_some_and(|it| it.uninterpreted_option.iter().any(is_deep_option))
+    };
+}
+
+fn has_deep_option(file: &FileDescriptorProto) -> bool {
+    fn of_enum(it: &EnumDescriptorProto) -> bool {
+        has_deep!(it) || it.value.iter().any(|it| has_deep!(it))
+    }
+    fn of_message(it: &DescriptorProto) -> bool {
+        has_deep!(it)
+            || it.field.iter().chain(&it.extension).any(|it| has_deep!(it))
+            || it.oneof_decl.iter().any(|it| has_deep!(it))
+            || it.extension_range.iter().any(|it| has_deep!(it))
+            || it.enum_type.iter().any(of_enum)
+            || it.nested_type.iter().any(of_message)
+    }
+    let of_service =
+        |it: &ServiceDescriptorProto| has_deep!(it) || it.method.iter().any(|it| has_deep!(it));
+    has_deep!(file)
+        || file.message_type.iter().any(of_message)
+        || file.enum_type.iter().any(of_enum)
+        || file.extension.iter().any(|it| has_deep!(it))
+        || file.service.iter().any(of_service)
+}
+
 fn method(
     pool: &DescriptorPool,
     request: &GrpcRequest,
@@ -143,6 +188,9 @@ pub(super) async fn reflected(
         for bytes in asker.ask(field, &name).await? {
             size += bytes.len();
             let file = FileDescriptorProto::decode(bytes).map_err(|error| wrong(&error))?;
+            if has_deep_option(&file) {
+                return Err(wrong(&DEEP_OPTIONS));
+            }
             if file.name().starts_with(BUILT_IN) || files.contains_key(file.name()) {
                 continue;
             }
@@ -192,10 +240,14 @@ impl Asker<'_, '_> {
             let mut answers = Vec::new();
             let mut take = |bytes: bytes::Bytes| {
                 let message = DynamicMessage::decode(answer.clone(), bytes);
-                answers.push(message.map_err(|error| {
+                let message = message.map_err(|error| {
                     let message = format!("{} is not understood: {error}", self.shown);
                     IoError::new(IoErrorKind::Communication, message)
-                })?);
+                })?;
+                // One question has one answer.
+                if answers.is_empty() {
+                    answers.push(message);
+                }
                 Ok(())
             };
             let ended = self.channel.exchange(&path, self.head, &message, &mut take).await?;

@@ -18,7 +18,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use prost_reflect::{DeserializeOptions, DynamicMessage, MethodDescriptor, SerializeOptions};
+use prost_reflect::{
+    DeserializeOptions, DynamicMessage, MethodDescriptor, ReflectMessage as _, SerializeOptions,
+};
 use serde_json::Value;
 use tokio_rustls::rustls::ClientConfig;
 use turnwheel_flow::{GrpcRequest, GrpcResponse, HttpResponse, IoCall, IoError, IoErrorKind};
@@ -216,9 +218,72 @@ impl Prepared {
     }
 }
 
+/// Levels of an answer: stored texts are read with at most 128.
+const LEVELS_MAX: usize = 100;
+
 /// A message as data: numbers of 64 bits are texts, as the JSON mapping wants; fields without a
 /// value have their defaults, so that expressions find them.
 fn written(message: &DynamicMessage) -> Result<Value, serde_json::Error> {
+    if is_deep(message, LEVELS_MAX) {
+        let problem = format!("it is nested more than {LEVELS_MAX} deep");
+        return Err(<serde_json::Error as serde::ser::Error>::custom(problem));
+    }
     let options = SerializeOptions::new().skip_default_fields(false);
     message.serialize_with_options(serde_json::value::Serializer, &options)
+}
+
+/// Whether a message has more levels. The library reads each `Any` anew, without a limit for all.
+fn is_deep(message: &DynamicMessage, left: usize) -> bool {
+    let Some(left) = left.checked_sub(1) else { return true };
+    let descriptor = message.descriptor();
+    if descriptor.full_name() == "google.protobuf.Any" {
+        let inner = || {
+            let url = message.get_field_by_name("type_url")?;
+            let (_, name) = url.as_str()?.rsplit_once('/')?;
+            let kind = descriptor.parent_pool().get_message_by_name(name)?;
+            let bytes = message.get_field_by_name("value")?.as_bytes()?.clone();
+            DynamicMessage::decode(kind, bytes).ok()
+        };
+        return inner().is_some_and(|inner| is_deep(&inner, left));
+    }
+    message.fields().any(|(_, it)| is_deep_value(it, left))
+        || message.extensions().any(|(_, it)| is_deep_value(it, left))
+}
+
+fn is_deep_value(value: &prost_reflect::Value, left: usize) -> bool {
+    use prost_reflect::Value as V;
+    match value {
+        V::Message(message) => is_deep(message, left),
+        V::List(all) => left == 0 || all.iter().any(|it| is_deep_value(it, left - 1)),
+        V::Map(all) => left == 0 || all.values().any(|it| is_deep_value(it, left - 1)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost_reflect::prost::Message as _;
+    use prost_reflect::{DescriptorPool, DynamicMessage, Value};
+
+    use super::*;
+
+    #[test]
+    fn messages_within_messages_without_an_end_are_refused() {
+        let kind = DescriptorPool::global().get_message_by_name("google.protobuf.Any");
+        let kind = kind.expect("it is built in");
+        let nested = |levels: usize| {
+            let mut bytes = Vec::new();
+            for _ in 0..levels {
+                let mut any = DynamicMessage::new(kind.clone());
+                let url = "type.googleapis.com/google.protobuf.Any".to_owned();
+                any.set_field_by_name("type_url", Value::String(url));
+                any.set_field_by_name("value", Value::Bytes(bytes.into()));
+                bytes = any.encode_to_vec();
+            }
+            DynamicMessage::decode(kind.clone(), &*bytes).expect("it is one")
+        };
+        assert!(written(&nested(20)).is_ok());
+        let error = written(&nested(5_000)).expect_err("it is too deep").to_string();
+        assert!(error.contains("more than 100 deep"), "{error}");
+    }
 }

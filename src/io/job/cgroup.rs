@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use rustix::io::retry_on_intr;
 use rustix::process::{kill_process, waitid, Pid, Signal, WaitId, WaitIdOptions};
 
 use crate::io::command::SHELL;
@@ -46,9 +47,16 @@ impl Cgroup {
             let told = fs::write(parent.join("cgroup.subtree_control"), "+memory");
             told.map_err(|error| failed("its memory cannot be handed on", error))?;
         }
-        let own = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = parent.join(format!("{NAME}{}-{own}", std::process::id()));
-        fs::create_dir(&folder).map_err(|error| failed("no cgroup can be made in it", error))?;
+        let folder = loop {
+            let own = NEXT.fetch_add(1, Ordering::Relaxed);
+            let folder = parent.join(format!("{NAME}{}-{own}", std::process::id()));
+            match fs::create_dir(&folder) {
+                Ok(()) => break folder,
+                // One of a process with the same number, in a container of its own or killed.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failed("no cgroup can be made in it", error)),
+            }
+        };
         let limit = if is_first { "memory.limit_in_bytes" } else { "memory.max" };
         let ended = if is_first { "memory.oom_control" } else { "memory.events" };
         let cgroup = Self { folder, ended };
@@ -83,7 +91,7 @@ impl Cgroup {
         let process = i32::try_from(process).ok().and_then(Pid::from_raw);
         let process = process.ok_or(io::ErrorKind::InvalidInput)?;
         let looks = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        let taken = match waitid(WaitId::Pid(process), looks) {
+        let taken = match retry_on_intr(|| waitid(WaitId::Pid(process), looks)) {
             Ok(Some(seen)) if seen.stopped() => {
                 fs::write(self.folder.join("cgroup.procs"), process.as_raw_nonzero().to_string())
             }

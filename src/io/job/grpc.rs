@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio_rustls::rustls::ClientConfig;
-use turnwheel_flow::{GrpcRequest, IoCall, ProtoFile};
+use turnwheel_flow::{header_problem, GrpcRequest, IoCall, ProtoFile};
 use turnwheel_jobs::{Call, Done, Executor, Settings, Span, Verdict, Work};
 
 use super::tls::{self, Tls};
@@ -60,6 +60,10 @@ fn parse(config: &Settings) -> Result<Parsed, String> {
             .into_iter()
             .collect(),
     };
+    let mut names = metadata.iter().map(|(name, _): &(String, String)| name);
+    if let Some(problem) = names.find_map(|name| header_problem(name)) {
+        return Err(format!("metadata: {problem}"));
+    }
     let mut codes = Vec::new();
     for code in text("expectCode").split(',').map(str::trim).filter(|code| !code.is_empty()) {
         let number = code.parse().ok().filter(|code| *code <= CODE_MAX);

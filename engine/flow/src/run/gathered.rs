@@ -46,7 +46,7 @@ struct Pack(String);
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Stored {
-    /// As versions before 0.2 have stored them.
+    /// A list, as it was stored before it was packed.
     Plain(Vec<Value>),
     Packed(Packed),
 }

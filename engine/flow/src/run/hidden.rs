@@ -24,13 +24,20 @@ impl Hidden {
                 if text.len() >= SECRET_LENGTH_MIN {
                     self.0.extend(in_base64(text.as_bytes()));
                     self.0.push(encoded(text));
+                    // As it looks in the text of JSON.
+                    let json = secret.to_string();
+                    self.0.push(json[1..json.len() - 1].to_owned());
                 }
                 // A longer text first: it may have a shorter one in it.
-                self.0.sort_by_key(|text| std::cmp::Reverse(text.len()));
+                let longer = |one: &String, other: &String| {
+                    other.len().cmp(&one.len()).then_with(|| one.cmp(other))
+                };
+                self.0.sort_by(longer);
                 self.0.dedup();
             }
             Value::Array(elements) => elements.iter().for_each(|element| self.add(element)),
             Value::Object(fields) => fields.values().for_each(|value| self.add(value)),
+            Value::Number(number) => self.add(&Value::String(number.to_string())),
             _ => {}
         }
     }
@@ -74,7 +81,14 @@ impl Hidden {
             _ if self.0.is_empty() => {}
             Value::String(text) => self.mask(text),
             Value::Array(elements) => elements.iter_mut().for_each(|value| self.mask_in(value)),
-            Value::Object(fields) => fields.values_mut().for_each(|value| self.mask_in(value)),
+            Value::Object(fields) => {
+                let masked = std::mem::take(fields).into_iter().map(|(mut name, mut value)| {
+                    self.mask(&mut name);
+                    self.mask_in(&mut value);
+                    (name, value)
+                });
+                *fields = masked.collect();
+            }
             _ => {}
         }
     }
@@ -120,6 +134,19 @@ mod tests {
                 assert!(left * 6 <= (before + after) * 8 + 24, "{text} of {whole}");
             }
         }
+    }
+
+    #[test]
+    fn secret_is_found_in_the_text_of_json_and_in_names_of_fields() {
+        let secret = "-----BEGIN\n\"key\"\\-----END";
+        let mut hidden = Hidden::default();
+        hidden.add(&serde_json::json!({ "pem": secret, "pin": 12_345_678 }));
+        let mut text = serde_json::json!({ "sent": secret }).to_string();
+        hidden.mask(&mut text);
+        assert_eq!(text, r#"{"sent":"••••"}"#);
+        let mut value = serde_json::json!({ "form": { "12345678": "", "b": 1 } });
+        hidden.mask_in(&mut value);
+        assert_eq!(value, serde_json::json!({ "form": { MASK: "", "b": 1 } }));
     }
 
     #[test]

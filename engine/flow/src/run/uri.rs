@@ -53,11 +53,11 @@ pub(super) fn without_dots(uri: String, written: &str) -> Result<String, Fault> 
     )))
 }
 
-/// Segments of a path that stand for a folder, also with dots as codes.
+/// Segments of a path that stand for a folder, also with dots and slashes as codes.
 fn dots(uri: &str) -> usize {
     let path = uri.split(['?', '#']).next().unwrap_or_default().to_ascii_lowercase();
-    let segments = path.split(['/', '\\']).map(|segment| segment.replace("%2e", "."));
-    segments.filter(|segment| segment == "." || segment == "..").count()
+    let path = path.replace("%2e", ".").replace("%2f", "/").replace("%5c", "\\");
+    path.split(['/', '\\']).filter(|segment| matches!(*segment, "." | "..")).count()
 }
 
 /// How the operator of an expression of RFC 6570 writes its variables.
@@ -324,6 +324,7 @@ mod tests {
             ("https://a/b/../c", "https://a/{id}/c"),
             ("https://a/b/.", "https://a/b/{id}"),
             ("https://a/b/%2E%2e/c", "https://a/b/{+id}"),
+            ("https://a/b/..%2Fadmin", "https://a/b/{id}"),
             ("https://a/x\\..\\y?q", "https://a/{+id}"),
             ("https://a/./../c", "https://a/./{id}/c"),
             ("https://a/../b", ""),

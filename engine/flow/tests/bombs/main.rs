@@ -28,7 +28,7 @@ const CHILDREN: usize = 2;
 const MEMORY_KIB_MAX: u64 = 1 << 20;
 
 /// Time for one program. Code of tests is not optimized, and tests share their machine.
-const PATIENCE: Duration = Duration::from_secs(if cfg!(debug_assertions) { 60 } else { 20 });
+const PATIENCE: Duration = Duration::from_secs(if cfg!(debug_assertions) { 240 } else { 60 });
 
 /// Stack of a thread that evaluates: the least that any thread of flows has.
 const STACK: usize = 2 << 20;

@@ -76,16 +76,16 @@ impl Roster {
             return;
         };
         let (made, spec) = (record.created_at, &record.spec);
+        if let Some(plan) = row.plan.filter(|_| row.started_at.is_none()) {
+            let plan = world.plan(plan);
+            self.find_begin((name.to_owned(), made), (launch, run), &plan, cx);
+        }
         if entry.going.contains(&(launch, run)) {
             return;
         }
         let of_run = OfRun { job: name.to_owned(), made, launch, run };
         if let Some(plan) = row.plan {
-            let (plan, is_new) = (world.plan(plan), row.started_at.is_none());
-            if is_new {
-                self.find_begin((name.to_owned(), made), (launch, run), &plan, cx);
-            }
-            return self.watch(of_run, plan, cx);
+            return self.watch(of_run, world.plan(plan), cx);
         }
         let key = of.key(name, made, row);
         let work = Work {
@@ -150,11 +150,17 @@ impl Roster {
         self.rests(&of_run);
         match outcome {
             Ok(plan) => {
+                let (since, mut is_older) = (self.since, false);
                 if let Some(entry) = self.entries.get_mut(&name) {
-                    let launch = entry.record.active.iter_mut().find(|of| of.id == launch);
-                    let row = launch.and_then(|launch| launch.runs.get_mut(run));
+                    let of = entry.record.active.iter_mut().find(|of| of.id == launch);
+                    // Decided before this world served: its begin may have been told to another.
+                    is_older = of.as_ref().is_some_and(|of| of.decided < since);
+                    let row = of.and_then(|of| of.runs.get_mut(run));
                     // Not written for itself: the key finds the plan after a crash.
                     row.into_iter().for_each(|row| row.plan = Some(plan.id()));
+                }
+                if is_older {
+                    self.find_begin((name.clone(), of_run.made), (launch, run), &plan, cx);
                 }
                 self.watch(of_run, plan.clone(), cx);
                 self.turn(&name, cx, |turn| turn.started(launch, run, plan.id()));

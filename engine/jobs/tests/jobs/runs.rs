@@ -333,3 +333,17 @@ fn a_run_that_waits_for_its_key_has_not_begun_and_is_skipped_by_its_deadline() {
     let second = (LaunchState::Succeeded, "succeeded", begin("2026-01-01T00:01:00Z"));
     assert_eq!(of("second"), second, "it began when the first one had ended");
 }
+
+#[test]
+fn a_run_at_work_is_shown_as_running_by_those_who_serve_later() {
+    let mut stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("slow", "@manually", |spec| set(spec, "takes", "1h")));
+    stage.wait(stage.jobs.run("slow", "ann", false)).unwrap();
+    stage.sim.advance(SECOND);
+    assert_eq!(stage.get("slow").begun(), 1);
+    stage.outage(MINUTE);
+    let shown = stage.get("slow");
+    assert_eq!(shown.begun(), 1);
+    assert_eq!(shown.active[0].state, LaunchState::Running);
+    assert_eq!(shown.active[0].runs[0].started_at, Some(time("2026-01-01T00:00:00Z")));
+}
