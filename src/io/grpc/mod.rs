@@ -273,9 +273,10 @@ mod tests {
         let kind = kind.expect("it is built in");
         let nested = |levels: usize| {
             let mut bytes = Vec::new();
-            for _ in 0..levels {
+            for level in 0..levels {
                 let mut any = DynamicMessage::new(kind.clone());
-                let url = "type.googleapis.com/google.protobuf.Any".to_owned();
+                let inner = if level == 0 { "Empty" } else { "Any" };
+                let url = format!("type.googleapis.com/google.protobuf.{inner}");
                 any.set_field_by_name("type_url", Value::String(url));
                 any.set_field_by_name("value", Value::Bytes(bytes.into()));
                 bytes = any.encode_to_vec();
