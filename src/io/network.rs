@@ -28,7 +28,8 @@ pub enum Network {
     /// This host: `127.0.0.0/8`, `::1`, `0.0.0.0/8`, `::`.
     Loopback,
     /// Addresses without a router, where clouds have their metadata: `169.254.0.0/16`, `fe80::/10`,
-    /// `fd00:ec2::/32`, `100.100.100.200`, `168.63.129.16`, `192.0.0.192`; also multicast and broadcast.
+    /// `fd00:ec2::/32`, `100.100.100.200`, `168.63.129.16`, `192.0.0.192`; also multicast and
+    /// broadcast.
     LinkLocal,
 }
 

@@ -248,8 +248,8 @@ impl Jobs {
         })
     }
 
-    /// Removes a job with its history; answers the job as it was. What runs is cancelled, and the job
-    /// goes when that has ended. A job with dependants is refused.
+    /// Removes a job with its history; answers the job as it was. What runs is cancelled, and the
+    /// job goes when that has ended. A job with dependants is refused.
     pub fn remove(&self, name: &str) -> Asking<JobView> {
         self.remove_revision(name, None)
     }
@@ -472,8 +472,8 @@ fn lost(failure: &turnwheel_runtime::Failure) -> JobError {
     JobError::Failed(failure.to_string())
 }
 
-/// Has the world that serves the jobs know when runs of this node begin. If it does not hear of one, the
-/// end of the run says the same.
+/// Has the world that serves the jobs know when runs of this node begin. If it does not hear of
+/// one, the end of the run says the same.
 fn hear_begins(executors: &Executors, task: Task<Roster>) {
     executors.tell_begins(move |work, at| {
         let (name, key) = (work.job.clone(), work.key.clone());

@@ -12,8 +12,8 @@ const LIMIT_MAX: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// Context of a call of an [`Io`](super::Io).
 pub struct IoCall<'a> {
-    /// The same for each attempt of this call and for no other: a service that takes idempotency keys
-    /// gets it.
+    /// The same for each attempt of this call and for no other: a service that takes idempotency
+    /// keys gets it.
     pub key: &'a str,
     /// Time limit of all that is done for this call together, if there is one.
     pub limit: Option<Duration>,
@@ -23,8 +23,8 @@ pub struct IoCall<'a> {
     pub trace_state: Option<&'a str>,
     /// Is given what a process writes, as it comes. Nothing if nobody looks.
     pub wrote: Option<Wrote<'a>>,
-    /// Texts that must not go to another origin than the one that a request is for: secrets, also as
-    /// they look in other codes.
+    /// Texts that must not go to another origin than the one that a request is for: secrets, also
+    /// as they look in other codes.
     pub secrets: Vec<String>,
     is_cancelled: &'a (dyn Fn() -> bool + Sync),
     until: OnceLock<Instant>,
@@ -70,7 +70,8 @@ impl<'a> IoCall<'a> {
         *self.until.get_or_init(|| end(self.limit.unwrap_or(default)))
     }
 
-    /// Whether nobody waits for it any longer. Look from time to time, end what was begun, and return.
+    /// Whether nobody waits for it any longer. Look from time to time, end what was begun, and
+    /// return.
     pub fn is_cancelled(&self) -> bool {
         (self.is_cancelled)()
     }
