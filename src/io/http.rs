@@ -354,7 +354,7 @@ impl Work {
                 let message = format!("the answer of {shown} has more than {limit} bytes");
                 return Err(IoError::new(IoErrorKind::TooLarge, message));
             }
-            // What is not read ends with its connection.
+            // The rest ends with its connection.
             if count == 0 || is_last {
                 return Ok(answer);
             }

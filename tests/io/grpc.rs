@@ -16,7 +16,7 @@ use crate::grpc_server::{GrpcServer, Reflection, KINDS, PETS};
 /// A limit that is over soon.
 const SOON: Duration = Duration::from_millis(300);
 
-/// What takes longer than this is stuck.
+/// A call that takes longer is stuck.
 const LONG: Duration = Duration::from_secs(60);
 
 fn protos() -> Vec<ProtoFile> {

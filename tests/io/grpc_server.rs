@@ -1,6 +1,6 @@
 //! A server of gRPC on loopback, written on frames of HTTP/2, so that it can also do what servers must not.
 //!
-//! What the method `Find` does depends on the name that it is asked for.
+//! The method `Find` does as the name says that it is asked for.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -35,7 +35,7 @@ service Pets {
 }
 "#;
 
-/// What it imports.
+/// The file that it imports.
 pub(crate) const KINDS: &str =
     r#"syntax = "proto3"; package test.v1; enum Kind { CAT = 0; DOG = 1; }"#;
 

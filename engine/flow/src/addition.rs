@@ -71,7 +71,7 @@ impl Flows {
         Ok((entry, is_new))
     }
 
-    /// What goes on beside a flow that was added: the schedule that another version of it has
+    /// Things that go on beside a flow that was added: the schedule that another version of it has
     /// begun, for people. Nothing if there is none, as when this version's own schedule has taken
     /// its place.
     ///

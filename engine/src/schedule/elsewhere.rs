@@ -133,7 +133,7 @@ impl Carried for () {
     }
 }
 
-/// What a caller is told while no world runs plans.
+/// The refusal while no world runs plans.
 fn unserved() -> ScheduleError {
     ScheduleError::Refused("no executor serves the schedules now: try again".to_owned())
 }

@@ -45,7 +45,7 @@ enum Served {
 /// Slots and the epochs under which they are held.
 pub(crate) type Holds = BTreeMap<usize, u64>;
 
-/// What a caller is told whose schedule another world serves by now: nothing was done.
+/// The refusal of a request whose schedule another world serves by now: nothing was done.
 pub(super) fn moved(epoch: u64, newest: u64) -> ScheduleError {
     ScheduleError::Store(StoreError::Fenced { epoch, newest })
 }

@@ -194,7 +194,7 @@ pub(super) async fn busy(State(api): State<Api>, uri: Uri) -> Result<Response, P
     for (name, mut launch) in active {
         jobs.note_begins(std::slice::from_mut(&mut launch)).await;
         for (run, row) in launch.runs.iter().enumerate().filter(|(_, r)| !r.state.is_over()) {
-            // What waits for a place or its key is not busy.
+            // A run that waits for a place or its key is not busy.
             let Some(began) = row.started_at else { continue };
             running.push((began, dkron::execution(&name, &launch, run, "", None)));
         }

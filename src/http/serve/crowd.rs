@@ -295,7 +295,7 @@ mod tests {
         let _request = stalled.under_way().begin();
         let stall = stalled.under_way().stall();
         let new = crowd.enter_at(later()).expect("it is heard");
-        // What it was told is void once its body has come.
+        // A told connection stays once its body has come.
         assert!(crowd.admit_at(new.id, later()).is_err());
         drop(stall);
         assert!(!is_told(&stalled));

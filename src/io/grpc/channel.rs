@@ -40,7 +40,7 @@ const PREFIX: usize = 5;
 /// The longest time that a header may have in milliseconds: it has eight digits.
 const MILLISECONDS_MAX: u128 = 99_999_999;
 
-/// What exchanges of one call have in common.
+/// Common parts of the exchanges of one call.
 pub(super) struct Head<'a> {
     pub(super) metadata: &'a [(String, String)],
     pub(super) deadline: Instant,

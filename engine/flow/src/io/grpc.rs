@@ -59,7 +59,7 @@ impl fmt::Debug for GrpcRequest {
 pub struct GrpcResponse {
     /// The status code of gRPC; 0 is success.
     pub status: u32,
-    /// What the server says about the status.
+    /// The server's words about the status.
     pub message: String,
     /// Details of an error, by the JSON mapping.
     pub details: Vec<Value>,

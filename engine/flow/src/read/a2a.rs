@@ -44,7 +44,7 @@ impl Reader<'_> {
             Content::Text(_) => self.template(node, "«parameters»", EFFECT),
             _ => self.object_template(node, "«parameters»", EFFECT),
         });
-        // What is wrong with them was said.
+        // Their problems were told.
         let (card, server) = (card.map_or(Some(None), |it| it.map(Some))?, server);
         let server = server.map_or(Some(None), |it| it.map(Some))?;
         Some(Kind::A2a(Box::new(A2a { card, server, method: method?, parameters })))

@@ -101,7 +101,7 @@ fn place<'a>(
     let url = interface(&described).ok_or_else(|| {
         Fault::configuration(format!("{base} names no interface of the agent that is {BINDING}"))
     })?;
-    // What a card says must not lead credentials elsewhere.
+    // The words of a card must not lead credentials elsewhere.
     let policy = card.authentication.as_ref().filter(|_| origin(&base) == origin(&url));
     Ok((url, policy))
 }

@@ -24,7 +24,7 @@ pub(super) struct Effect<'a, 'e> {
     pub(super) io: &'a dyn Io,
     pub(super) env: Env<'e>,
     pub(super) call: IoCall<'a>,
-    /// What must not be seen.
+    /// Texts that must not be seen.
     pub(super) hidden: Hidden,
     /// Takes a sign of life, with what is to be seen of it.
     pub(super) beat: &'a (dyn Fn(&str) + Sync),
@@ -125,7 +125,7 @@ impl Effect<'_, '_> {
         self.hidden.mask(text);
     }
 
-    /// What somebody has said, for an error: masked first, because a part of a secret is not found.
+    /// The words of somebody, for an error: masked first, because a part of a secret is not found.
     pub(super) fn said(&self, text: &str) -> String {
         let mut whole = text.to_owned();
         self.mask(&mut whole);

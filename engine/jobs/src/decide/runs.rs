@@ -11,7 +11,7 @@ use crate::notify::Event;
 use crate::record::End;
 use crate::spec::{NoNode, Unknown};
 
-/// What a launch is cancelled by that takes too long.
+/// The author of the cancel of a launch that takes too long.
 const DEADLINE: &str = "the deadline";
 
 /// End of a run, as its plan says.

@@ -13,7 +13,7 @@ use crate::worlds::{check, world, Chain, Runs};
 /// How long a test waits for a launch.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the functions of format 3 are, for those who take them away.
+/// The functions of format 3, for those who take them away.
 fn functions_of_3(schema: &str) -> String {
     format!(
         "{schema}.schedules_3(bigint, bigint, integer[], text[], bigint[], bytea[], integer[], \
