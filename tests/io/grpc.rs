@@ -195,7 +195,7 @@ fn a_server_that_hangs_is_given_up_at_the_limit_and_its_connection_ends() {
     assert_eq!(error.kind, IoErrorKind::TimedOut, "{error}");
     assert!(begun.elapsed() < LONG);
     server.wait_closed(1);
-    // One that accepts and does not even begin to speak.
+    // A server that accepts and does not even begin to speak.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let mut to_silent = hang.clone();
     to_silent.port = silent.local_addr().expect("it has one").port();

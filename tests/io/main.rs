@@ -1,6 +1,7 @@
 //! What flows do outside.
 
 mod container;
+mod files;
 #[cfg(feature = "grpc")]
 mod grpc;
 #[cfg(feature = "grpc")]

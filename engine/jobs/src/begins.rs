@@ -18,7 +18,7 @@ impl Jobs {
                 if run.state.is_over() || run.started_at.is_some() {
                     continue;
                 }
-                // One that waits for its next attempt has no plan.
+                // A run that waits for its next attempt has no plan.
                 let (Some(world), Some(plan)) = (self.world.upgrade(), run.plan) else { continue };
                 match world.plan(plan).view().await {
                     Ok(view) => {

@@ -213,7 +213,7 @@ pub fn replace(view: &JobView, sent: &Map<String, Value>) -> Result<JobSpec, Job
 /// Jobs of a backup.
 #[derive(Debug, Default)]
 pub struct Backup {
-    /// Those that can be stored, parents first, with notes about what differs.
+    /// Jobs that can be stored, parents first, with notes about what differs.
     pub jobs: Vec<(JobSpec, Vec<String>)>,
     /// The names of the others, and why they are left out.
     pub refused: Vec<(String, JobError)>,

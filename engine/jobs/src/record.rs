@@ -183,7 +183,13 @@ impl Record {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, String> {
-        serde_json::from_slice(bytes).map_err(|error| error.to_string())
+        let mut record: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        // Before jobs were marked when they leave: its success was stored, and nobody has edited it
+        // since.
+        let is_done = record.status == Some(LaunchState::Succeeded) && record.active.is_empty();
+        let is_since = record.last_success.is_some_and(|at| record.changed_at < at);
+        record.is_leaving |= record.spec.ephemeral && is_done && is_since;
+        Ok(record)
     }
 
     /// Keeps an event until its notifications have begun.

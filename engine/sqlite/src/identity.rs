@@ -63,8 +63,8 @@ impl Identity {
 pub(super) struct Files(Vec<(PathBuf, Identity)>);
 
 impl Files {
-    /// What the names lead to now, with the store open. A file that cannot be looked at is taken
-    /// for the right one.
+    /// The files that the names lead to now, with the store open. A file that cannot be looked at
+    /// is taken for the right one.
     pub(super) fn of(store: &Path) -> Result<Self, StoreError> {
         let file = real(store)?;
         // The name is looked at as it was given: a link may be changed to lead elsewhere.

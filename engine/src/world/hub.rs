@@ -223,7 +223,7 @@ impl Hub {
             match now.find(epoch) {
                 Some(row) => {
                     let had = before.find(epoch).map(|row| row.slots).unwrap_or_default();
-                    // Those that went and came back in one look are lost and gained: another one
+                    // Slots that went and came back in one look are lost and gained: another one
                     // may have had them.
                     let is_kept = |slot: &usize| before.owners()[*slot] == now.owners()[*slot];
                     let kept = row.slots.iter().filter(is_kept).collect();

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::Json as Answer;
 use serde::Deserialize;
-use turnwheel_engine::{PlanId, TriggerError, TriggerOptions};
+use turnwheel_engine::{PlanError, PlanId, TriggerError, TriggerOptions};
 use turnwheel_flow::{self as flow, Flow, FlowEntry, FlowError, Flows, Problems};
 use utoipa::IntoParams;
 
@@ -289,16 +289,17 @@ pub(in crate::http) async fn start(
         options = options.deadline(Duration::from_millis(ms));
     }
     let options = traced(options);
-    let (named, _input) = flows.start_named(&flow, run.input.clone(), options.clone())?;
+    let again = (key.is_some() && version == LATEST).then(|| (run.input.clone(), options.clone()));
+    let (named, _input) = flows.start_named(&flow, run.input, options)?;
     let (mut id, mut begun) = (named.id, named.triggering.await);
     let reused = match &begun {
-        Err(TriggerError::KeyReused { plan, .. }) if version == LATEST => Some(*plan),
+        Err(TriggerError::KeyReused { plan, .. }) => Some(*plan),
         _ => None,
     };
-    if let Some(plan) = reused {
+    if let Some((plan, (input, options))) = reused.zip(again) {
         // The caller may have sent the same before a version was added.
         if let Some(before) = version_of(&api, &flows, plan, &flow).await? {
-            let (named, _input) = flows.start_named(&before, run.input, options)?;
+            let (named, _input) = flows.start_named(&before, input, options)?;
             (id, begun) = (named.id, named.triggering.await);
         }
     }
@@ -312,7 +313,11 @@ async fn version_of(
     plan: PlanId,
     flow: &Flow,
 ) -> Result<Option<Flow>, Problem> {
-    let view = api.world().plan(plan).view().await?;
+    let view = match api.world().plan(plan).view().await {
+        // It was removed meanwhile: the key says no more than that it was used.
+        Err(PlanError::Unknown(_)) => return Ok(None),
+        view => view?,
+    };
     let label = |name: &str| view.labels.get(name).map(String::as_str);
     let is_same_flow = label("flow.namespace") == Some(flow.namespace())
         && label("flow.name") == Some(flow.name());

@@ -1,7 +1,7 @@
 //! The open connections: those that do nothing make room when there are as many as may be.
 //!
-//! A connection whose requests all wait for the rest of their bodies does nothing either, and is
-//! the first to make room.
+//! A connection whose requests all wait for the rest of their bodies does nothing either, and makes
+//! room if none is idle: an idle one loses nothing.
 //!
 //! A connection enters when it is accepted, and is admitted when its client has spoken. Only so many
 //! are admitted, and [`RESERVED`] more may be open: there a new client is heard, and a health check
@@ -168,7 +168,7 @@ impl Open {
         });
         let (at, _, first) = resting.min_by_key(|(at, is_stalled, one)| {
             let is_late = *at > now;
-            (is_late, one.is_admitted, !is_late && !is_stalled, *at)
+            (is_late, one.is_admitted, !is_late && *is_stalled, *at)
         })?;
         if at > now {
             return Some(at);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_whose_request_waits_for_its_body_is_the_first_to_make_place() {
+    fn a_connection_whose_request_waits_for_its_body_makes_place_if_none_is_idle() {
         let crowd = Crowd::new(2);
         let (idle, stalled) = (admitted(&crowd), admitted(&crowd));
         let _request = stalled.under_way().begin();
@@ -305,7 +305,10 @@ mod tests {
         let again = crowd.admit_at(new.id, since + IDLE_AT_LEAST).expect_err("all are taken");
         assert!(again.is_some() && is_told(&idle), "a body is left more time");
         assert!(crowd.admit_at(new.id, since + STALLED_AT_LEAST).is_err());
-        assert!(is_told(&stalled) && !is_told(&idle));
+        assert!(is_told(&idle) && !is_told(&stalled), "an idle one loses nothing");
+        let _busy = idle.under_way().begin();
+        assert!(crowd.admit_at(new.id, since + STALLED_AT_LEAST).is_err());
+        assert!(is_told(&stalled));
     }
 
     #[test]

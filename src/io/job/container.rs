@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 use turnwheel_flow::{Cleanup, Container, Io, IoCall, PullPolicy};
 use turnwheel_jobs::{Call, Done, Executor, Settings, Span, Verdict, Work};
 
+use super::only;
 use crate::io::HostIo;
 
 /// Settings that the executor knows.
@@ -43,9 +44,7 @@ fn pairs(config: &Settings, name: &str, sign: char) -> Result<Vec<(String, Strin
 
 /// The container of an attempt, and its time limit.
 fn parse(config: &Settings, name: String) -> Result<(Container, Option<Span>), String> {
-    if let Some(name) = config.keys().find(|name| !KNOWN.contains(&name.as_str())) {
-        return Err(format!("{name}: container has no such setting; it has {}", KNOWN.join(", ")));
-    }
+    only("container", config, &KNOWN)?;
     if text(config, "image").is_empty() {
         return Err("image: it is empty: give one such as alpine:3.20".to_owned());
     }

@@ -11,6 +11,7 @@ use turnwheel_flow::{result, Flows};
 use turnwheel_jobs::{Call, Done, Executor, Settings, Verdict, Work};
 use turnwheel_runtime::completion::{block_on, block_on_timeout};
 
+use super::only;
 use crate::io::flow_names::named;
 
 /// Settings that the executor knows.
@@ -24,6 +25,9 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Pause until the next look at a flow that takes longer.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// Times that a cancelled flow is looked for.
+const CANCELS_MAX: u32 = 5;
 
 /// Begins flows.
 #[derive(Clone, Copy, Debug)]
@@ -43,9 +47,7 @@ fn name(config: &Settings) -> &str {
 
 impl Executor for FlowRuns {
     fn check(&self, config: &Settings) -> Result<(), String> {
-        if let Some(name) = config.keys().find(|name| !KNOWN.contains(&name.as_str())) {
-            return Err(format!("{name}: flow has no such setting; it has {}", KNOWN.join(", ")));
-        }
+        only("flow", config, &KNOWN)?;
         if name(config).is_empty() {
             let advice = "give NAME or NAMESPACE/NAME, with :VERSION for one that stays";
             return Err(format!("flow: it is empty: {advice}"));
@@ -55,9 +57,17 @@ impl Executor for FlowRuns {
 
     fn execute(&self, work: &Work, call: &Call<'_>) -> Verdict {
         let Some(world) = call.world() else { return Verdict::Later(PAUSE) };
-        match look(world, work, call) {
-            Ok(verdict) => verdict,
-            Err(problem) => Verdict::Done(Done::failure(problem, "")),
+        // A cancel comes once: nobody looks again, so it is tried until the flow was told.
+        let mut tries = if call.is_cancelled() { CANCELS_MAX } else { 1 };
+        loop {
+            let looked = look(world, work, call);
+            tries -= 1;
+            match looked {
+                Ok(Verdict::Done(done)) => return Verdict::Done(done),
+                _ if tries > 0 => std::thread::sleep(PAUSE),
+                Ok(later) => return later,
+                Err(problem) => return Verdict::Done(Done::failure(problem, "")),
+            }
         }
     }
 }
@@ -88,7 +98,10 @@ fn look(world: &World, work: &Work, call: &Call<'_>) -> Result<Verdict, String> 
                 return Err(format!("its plan {plan} is not there any more"));
             }
             Ok(Err(_)) if !call.is_cancelled() => return Ok(Verdict::Later(PAUSE)),
-            Ok(Err(error)) => return Err(told(&error)),
+            Ok(Err(error)) => {
+                end(&plan, work);
+                return Err(told(&error));
+            }
             // It goes on.
             Err(_) => {}
         }

@@ -6,6 +6,7 @@ use tokio_rustls::rustls::ClientConfig;
 use turnwheel_flow::{header_problem, GrpcRequest, IoCall, ProtoFile};
 use turnwheel_jobs::{Call, Done, Executor, Settings, Span, Verdict, Work};
 
+use super::only;
 use super::tls::{self, Tls};
 use crate::io::{grpc, HostIo};
 
@@ -34,11 +35,7 @@ struct Parsed {
 
 fn parse(config: &Settings) -> Result<Parsed, String> {
     let text = |name: &str| config.get(name).map_or("", |text| text.trim());
-    let is_known = |name: &str| KNOWN.contains(&name) || tls::KNOWN.contains(&name);
-    if let Some(name) = config.keys().find(|name| !is_known(name)) {
-        let known = [&KNOWN[..], &tls::KNOWN[..]].concat().join(", ");
-        return Err(format!("{name}: grpc has no such setting; it has {known}"));
-    }
+    only("grpc", config, &[&KNOWN[..], &tls::KNOWN[..]].concat())?;
     let tls = Tls::of(config)?;
     if text("tlsNoVerifyPeer") == "true" {
         return Err(

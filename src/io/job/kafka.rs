@@ -15,7 +15,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 use turnwheel_jobs::{Call, Executor, Settings, Verdict, Work};
 
-use super::reach::{allow, is_on, only, text, within};
+use super::only;
+use super::reach::{allow, is_on, text, within};
 use crate::io::HostIo;
 
 /// Settings that the executor knows: those of Dkron, and the file of authorities.

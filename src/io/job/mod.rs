@@ -52,6 +52,16 @@ const PLUGIN: &str =
     "this program was built without it; a plugin of this name in the folder of the \
     setting jobs.plugins does its work";
 
+/// Refuses settings that an executor does not have.
+fn only(executor: &str, config: &Settings, known: &[&str]) -> Result<(), String> {
+    match config.keys().find(|name| !known.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(name) => {
+            Err(format!("{name}: {executor} has no such setting; it has {}", known.join(", ")))
+        }
+    }
+}
+
 /// The standard input that the settings of an executor give.
 fn payload(config: &Settings) -> Result<Option<Vec<u8>>, String> {
     let Some(text) = config.get("payload").filter(|text| !text.is_empty()) else { return Ok(None) };

@@ -7,7 +7,8 @@ use async_nats::{ConnectOptions, HeaderMap, ServerAddr};
 use futures_core::Stream as _;
 use turnwheel_jobs::{Call, Executor, Settings, Verdict, Work};
 
-use super::reach::{allow, only, text, within};
+use super::only;
+use super::reach::{allow, text, within};
 use crate::io::HostIo;
 
 /// Settings that the executor knows: those of Dkron.

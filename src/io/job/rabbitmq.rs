@@ -7,7 +7,8 @@ use lapin::uri::AMQPUri;
 use lapin::{BasicProperties, Connection, ConnectionProperties};
 use turnwheel_jobs::{Call, Executor, Settings, Verdict, Work};
 
-use super::reach::{allow, is_on, only, text, within};
+use super::only;
+use super::reach::{allow, is_on, text, within};
 use crate::io::HostIo;
 
 /// Settings that the executor knows: those of Dkron.

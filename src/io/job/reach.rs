@@ -30,16 +30,6 @@ pub(super) fn is_on(config: &Settings, name: &str) -> Result<bool, String> {
     }
 }
 
-/// Refuses settings that an executor does not have.
-pub(super) fn only(executor: &str, config: &Settings, known: &[&str]) -> Result<(), String> {
-    match config.keys().find(|name| !known.contains(&name.as_str())) {
-        None => Ok(()),
-        Some(name) => {
-            Err(format!("{name}: {executor} has no such setting; it has {}", known.join(", ")))
-        }
-    }
-}
-
 /// Refuses a server that requests may not reach either.
 pub(super) fn allow(io: &HostIo, host: &str, port: u16) -> Result<(), String> {
     let options = &io.inner.options;

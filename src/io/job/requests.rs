@@ -8,6 +8,7 @@ use regex_lite::Regex;
 use turnwheel_flow::{header_problem, HttpRequest, IoCall};
 use turnwheel_jobs::{Call, Done, Executor, Settings, Span, Verdict, Work};
 
+use super::only;
 use super::tls::{self, Tls};
 use crate::io::http::Enough;
 use crate::io::HostIo;
@@ -44,11 +45,7 @@ struct Parsed {
 
 fn parse(config: &Settings) -> Result<Parsed, String> {
     let text = |name: &str| config.get(name).map_or("", |text| text.trim());
-    let is_known = |name: &str| KNOWN.contains(&name) || tls::KNOWN.contains(&name);
-    if let Some(name) = config.keys().find(|name| !is_known(name)) {
-        let known = [&KNOWN[..], &tls::KNOWN[..]].concat().join(", ");
-        return Err(format!("{name}: http has no such setting; it has {known}"));
-    }
+    only("http", config, &[&KNOWN[..], &tls::KNOWN[..]].concat())?;
     if text("url").is_empty() {
         return Err("url: it is empty".to_owned());
     }
@@ -107,13 +104,15 @@ impl Executor for Requests {
     }
 }
 
-/// Keeps the end of an answer, twice as much as is wanted at most, and counts its bytes.
-fn keep_end(max: u64, bytes: Arc<AtomicU64>) -> Enough {
-    let max = usize::try_from(max).unwrap_or(usize::MAX);
+/// Keeps the end of an answer, twice as much as is wanted at most and within the client's limit, and
+/// counts its bytes.
+fn keep_end(max: usize, limit: usize, bytes: Arc<AtomicU64>) -> Enough {
+    let most = max.saturating_mul(2).min(limit);
+    let max = max.min(most / 2);
     let mut kept = 0;
     Box::new(move |answer| {
         bytes.fetch_add((answer.body.len() - kept) as u64, Ordering::Relaxed);
-        if answer.body.len() > max.saturating_mul(2) {
+        if answer.body.len() > most {
             answer.body.drain(..answer.body.len() - max);
         }
         kept = answer.body.len();
@@ -127,13 +126,14 @@ impl Requests {
         let limit = work.timeout.map_or(limit, |other| other.min(limit));
         let call = IoCall::new(&work.key, call.cancelled()).limit(Some(limit.0));
         let bytes = Arc::new(AtomicU64::new(0));
-        let end = Some(keep_end(work.output_max, Arc::clone(&bytes)));
+        let max = usize::try_from(work.output_max).unwrap_or(usize::MAX);
+        let limit = self.io.inner.options.body_max;
+        let end = Some(keep_end(max, limit, Arc::clone(&bytes)));
         let answer = match tls {
             None => self.io.client().send(&request, end, &call),
             Some(tls) => tls.client(&self.io, &self.clients)?.send(&request, end, &call),
         };
         let mut answer = answer.map_err(|error| error.message)?;
-        let max = usize::try_from(work.output_max).unwrap_or(usize::MAX);
         answer.body.drain(..answer.body.len().saturating_sub(max));
         let output = String::from_utf8_lossy(&answer.body).into_owned();
         let is_expected = match codes.is_empty() {
@@ -148,5 +148,28 @@ impl Requests {
             Done::success(output)
         };
         Ok(Done { output_bytes: bytes.load(Ordering::Relaxed), ..done })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use turnwheel_flow::HttpResponse;
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_an_answer_stays_within_what_is_wanted_and_the_limit() {
+        for (max, limit, piece) in [(1_000, 4_000_000, 700), (900, 1_000, 300), (10, 1_000, 300)] {
+            let bytes = Arc::new(AtomicU64::new(0));
+            let mut keep = keep_end(max, limit, Arc::clone(&bytes));
+            let mut answer = HttpResponse { status: 200, headers: Vec::new(), body: Vec::new() };
+            for number in 0..100_u8 {
+                answer.body.extend(vec![number; piece]);
+                assert!(!keep(&mut answer));
+                assert!(answer.body.len() <= limit, "{max} of {limit}");
+            }
+            assert_eq!(bytes.load(Ordering::Relaxed), 100 * piece as u64);
+            assert!(answer.body.len() >= max.min(limit / 2) && answer.body.last() == Some(&99));
+        }
     }
 }

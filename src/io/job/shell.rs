@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use turnwheel_jobs::{Call, Done, Executor, Settings, Span, Verdict, Work};
 
 use super::cgroup::Cgroup;
-use super::{account, payload};
+use super::{account, only, payload};
 use crate::io::command::SHELL;
 use crate::io::process::{supervise_long, Limits, Watch};
 use crate::io::HostIo;
@@ -39,9 +39,7 @@ pub(super) struct Shell {
 
 impl Executor for Shell {
     fn check(&self, config: &Settings) -> Result<(), String> {
-        if let Some(name) = config.keys().find(|name| !KNOWN.contains(&name.as_str())) {
-            return Err(format!("{name}: shell has no such setting; it has {}", KNOWN.join(", ")));
-        }
+        only("shell", config, &KNOWN)?;
         if config.get("command").is_none_or(|command| command.trim().is_empty()) {
             return Err("command: it is empty: give a program with its arguments".to_owned());
         }

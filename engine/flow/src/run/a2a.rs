@@ -127,7 +127,10 @@ fn interface(card: &Value) -> Option<String> {
 fn origin(uri: &str) -> String {
     let (scheme, rest) = uri.split_once("://").unwrap_or(("", uri));
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    format!("{scheme}://{}", authority.rsplit('@').next().unwrap_or_default()).to_ascii_lowercase()
+    let scheme = scheme.to_ascii_lowercase();
+    let host = authority.rsplit('@').next().unwrap_or_default().to_ascii_lowercase();
+    let usual = if scheme == "https" { ":443" } else { ":80" };
+    format!("{scheme}://{}", host.strip_suffix(usual).unwrap_or(&host))
 }
 
 /// The result of an answer.
@@ -167,6 +170,32 @@ mod tests {
         assert_ne!(id, uuid("plan/2"));
         assert_eq!((id.len(), &id[14..15]), (36, "8"));
         assert!(matches!(&id[19..20], "8" | "9" | "a" | "b"), "{id}");
+    }
+
+    #[test]
+    fn the_usual_port_is_no_other_origin() {
+        assert_eq!(origin("https://Agent.example:443/a"), origin("HTTPS://agent.example/b?c"));
+        assert_eq!(origin("http://a.example:80"), origin("http://a.example/"));
+        for other in ["https://a.example:80/", "http://a.example/", "https://b.example/"] {
+            assert_ne!(origin(other), origin("https://a.example/"), "{other}");
+        }
+    }
+
+    #[test]
+    fn streams_are_over_with_the_last_event_and_not_before() {
+        let answer = |text: &str| HttpResponse {
+            status: 200,
+            headers: vec![("content-type".to_owned(), "text/event-stream".to_owned())],
+            body: text.into(),
+        };
+        for last in
+            ["data: {\"result\":{\"final\":true}}\r\n\r\n", "data: {\"error\":{\"code\":1}}\n\n"]
+        {
+            assert!(is_last(&answer(last)), "{last}");
+        }
+        for open in ["data: {\"result\":{\"final\":true}}\n", "data: {\"result\":{\"n\":1}}\n\n"] {
+            assert!(!is_last(&answer(open)), "{open}");
+        }
     }
 
     #[test]

@@ -183,11 +183,28 @@ fn server(
         }
     };
     let address = replaced(&written, server.get("variables"), variables, str::to_owned)?;
+    let host = authority(&written);
+    let meant = replaced(host, server.get("variables"), variables, str::to_owned)?;
+    let users = |text: &str| text.matches('@').count();
+    if authority(&address) != meant || users(&meant) != users(host) {
+        return Err(Fault::configuration(format!(
+            "«server.variables» lead from «{written}» to another server, «{}»",
+            authority(&address)
+        )));
+    }
+    let address = uri::without_dots(address, &written)?;
     let address = address.trim_end_matches('/');
     Ok(match address.contains("://") {
         true => address.to_owned(),
         false => format!("{}://{address}", protocol(&server)),
     })
+}
+
+/// The host of an address with its port, and what stands before it.
+fn authority(address: &str) -> &str {
+    let from = address.find("://").map_or(0, |at| at + 3);
+    let to = address[from..].find(['/', '?', '#', '\\']).map_or(address.len(), |at| from + at);
+    &address[..to]
 }
 
 /// A text whose `{names}` are values that are given, or those that the document has by default.

@@ -42,7 +42,7 @@ impl Hidden {
         }
     }
 
-    /// What is looked for.
+    /// The texts that are looked for.
     pub(super) fn texts(&self) -> &[String] {
         &self.0
     }

@@ -191,6 +191,18 @@ fn what_is_wrong_with_a_message_is_a_fault_that_says_so() {
         ("new", "operation: order, server: { name: x }, message: {}", "has no server «x»"),
         ("new", "operation: order, message: {}", "needs a value for «shop»"),
         ("none", "operation: order, message: {}", "is no AsyncAPI document"),
+        (
+            "new",
+            "operation: order, server: { name: web, variables: { shop: a, zone: 'evil.example/' } }, \
+             message: {}",
+            "lead from «{zone}.shop.example/v1/» to another server, «evil.example»",
+        ),
+        (
+            "new",
+            "operation: order, server: { name: web, variables: { shop: a, zone: 'ann@evil' } }, \
+             message: {}",
+            "to another server",
+        ),
     ];
     for (document, with, said) in wrong {
         let error = published(document, with).expect_err("it is wrong").to_string();

@@ -134,7 +134,7 @@ pub(crate) fn services() -> FakeIo {
         .on_http(move |request| {
             let (status, body) = answer(request, &asked);
             if request.uri.ends_with("/notifications") {
-                // One that passes the filters of the examples, and the end.
+                // A message that passes the filters of the examples, and the end.
                 let headers = vec![("content-type".to_owned(), "text/event-stream".to_owned())];
                 let body = b"data: {\"from\":{}}\n\n".to_vec();
                 return Ok(HttpResponse { status: 200, headers, body });

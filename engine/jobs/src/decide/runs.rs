@@ -145,11 +145,11 @@ impl Turn<'_> {
         match state {
             RunState::Succeeded => {
                 self.record.counts.success += 1;
-                self.record.last_success = Some(at);
+                self.record.last_success = self.record.last_success.max(Some(at));
             }
             _ => {
                 self.record.counts.error += 1;
-                self.record.last_error = Some(at);
+                self.record.last_error = self.record.last_error.max(Some(at));
             }
         }
     }
@@ -177,6 +177,7 @@ impl Turn<'_> {
             return self.ask(place);
         }
         let mut launch = self.record.active.remove(place);
+        let was_asked = launch.is_asked() || launch.answered_by.is_some();
         launch.state = state_of(&launch);
         if launch.reason.is_empty() && launch.state != LaunchState::Succeeded {
             let bad = launch.runs.iter().rfind(|run| run.state != RunState::Succeeded);
@@ -187,7 +188,9 @@ impl Turn<'_> {
             // The end of a deadline or a cancel came too late for it.
             launch.reason.clear();
         }
-        launch.ended_at = launch.runs.iter().filter_map(|run| run.ended_at).max();
+        // A question ends with its answer, however long ago the work was lost.
+        let ends = launch.runs.iter().filter_map(|run| run.ended_at).filter(|_| !was_asked);
+        launch.ended_at = ends.max();
         let is_late = launch.cancelled_by.as_deref() == Some(DEADLINE);
         let has_begun = launch.runs.iter().any(|run| run.started_at.is_some());
         if is_late && !has_begun && launch.state == LaunchState::Cancelled {

@@ -1,7 +1,7 @@
 //! Outcomes that nobody knows, jobs that are gone, and stored jobs that make no sense any more.
 
 use turnwheel_jobs::{
-    After, Answer, JobError, JobSpec, LaunchState, On, Overlap, RunState, Unknown,
+    After, Answer, JobError, JobSpec, LaunchState, On, Overlap, RunState, Span, Unknown,
 };
 
 use super::common::{job, set, Stage, HOUR, MINUTE, SECOND};
@@ -83,6 +83,19 @@ fn a_person_is_asked_for_an_unknown_outcome_and_dependants_wait_for_the_answer()
         let unknown = stage.wait(stage.jobs.answer("payroll", 9, answer, "bob"));
         assert!(matches!(unknown, Err(JobError::UnknownLaunch { .. })), "{unknown:?}");
     }
+}
+
+#[test]
+fn an_answer_that_comes_late_is_kept_from_its_own_time_on() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    let mut spec = lost(&stage, Unknown::Ask);
+    spec.keep_for = Some(Span::seconds(3_600));
+    stage.put(spec);
+    stage.sim.advance(5 * HOUR);
+    stage.wait(stage.jobs.answer("payroll", 1, Answer::Succeeded, "ann")).expect("it is taken");
+    stage.sim.advance(SECOND);
+    let launch = stage.history("payroll").remove(0);
+    assert!(launch.ended_at >= launch.runs[0].ended_at.map(|end| end.after(5 * HOUR)));
 }
 
 #[test]

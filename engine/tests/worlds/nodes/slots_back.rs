@@ -231,7 +231,7 @@ fn changes_whose_node_dies_before_it_answers_are_made_by_the_next_owner() {
     for removal in both {
         wait(&mut cluster, removal).expect("it is answered").expect("it is removed");
     }
-    // One that is for a certain state would find its own change.
+    // A change that is for a certain state would find its own change.
     let error = wait(&mut cluster, edited).expect("it is answered").expect_err("nobody knows");
     assert!(error.to_string().contains(&format!("world {dead}")), "{error}");
     cluster.run(LEASE);
