@@ -5,8 +5,8 @@
 //! 2. The node that owns the key of the mark reads all users of the platform, some at a time, and
 //!    has the desks move those who are under way on an older version.
 //! 3. A step that another node has decided on an older version may be written behind that look. So
-//!    it is looked again a moment later, until nobody is left; then the mark says so. After a crash
-//!    the users are read again.
+//!    it is looked again when the others have had the time to learn of the version, until nobody is
+//!    left; then the mark says so. After a crash the users are read again.
 //!
 //! A user who is touched meanwhile has moved already: an event is decided on the newest version.
 
@@ -32,6 +32,9 @@ use crate::walk::Turn;
 
 /// Name of the marks: for each journey the version to which all users have moved.
 const MARK: &str = "turnwheel.journey.moved";
+
+/// Pauses before users are looked at again: other nodes look for new definitions once in each.
+const SETTLE_LOOKS: u32 = 5;
 
 /// Nothing runs.
 const IDLE: u8 = 0;
@@ -79,9 +82,10 @@ impl Mover {
         }
     }
 
-    /// Looks at all journeys once.
+    /// Moves the users of all journeys, and then those who are written behind that.
     async fn pass(&self, world: &World) -> Result<(), JourneyError> {
         let catalogue = self.definitions.current();
+        let mut open = Vec::new();
         for (name, known) in &catalogue.journeys {
             let moves = |chart: &&Arc<Chart>| chart.settings.under_way == UnderWay::Move;
             let Some(chart) = known.current().filter(moves) else { continue };
@@ -96,15 +100,27 @@ impl Mover {
                 continue;
             }
             self.move_all(&catalogue, chart).await?;
-            loop {
+            open.push((name, chart, mark.version));
+        }
+        while !open.is_empty() {
+            for _ in 0..SETTLE_LOOKS {
                 pause(world, AGAIN).await;
-                if self.move_all(&catalogue, chart).await? == 0 {
-                    break;
+                if self.state.load(Ordering::SeqCst) == AGAIN_ASKED {
+                    // A newer version does not wait. Without a mark these are looked at again.
+                    return Ok(());
                 }
             }
-            let content = (Some(chart.version.to_string().into_bytes()), None);
-            let saved = self.states.save(MARK, name, content, mark.version).await;
-            saved.map_err(JourneyError::failed)?;
+            let mut left = Vec::new();
+            for (name, chart, version) in open {
+                if self.move_all(&catalogue, chart).await? > 0 {
+                    left.push((name, chart, version));
+                    continue;
+                }
+                let content = (Some(chart.version.to_string().into_bytes()), None);
+                let saved = self.states.save(MARK, name, content, version).await;
+                saved.map_err(JourneyError::failed)?;
+            }
+            open = left;
         }
         Ok(())
     }

@@ -140,7 +140,8 @@ fn user_whose_step_on_the_old_version_is_written_while_others_move_moves_too() {
     stage.put(&ask("under_way: move\n", Some("PT1H")));
     stage.sim.run_until_idle();
     assert_eq!(stage.user("u").passes[0].version, 2, "all who were there have moved");
-    // Another node writes a step that it had decided on before.
+    // Another node, which learns of the version by its next look, writes a step that it had decided on.
+    stage.sim.advance(3 * SECOND);
     let late = states.save("tw.user", "P/late", (old.bytes, None), 0);
     stage.sim.block_on(late).expect("it ends").expect("it is written");
     stage.sim.advance(10 * SECOND);
