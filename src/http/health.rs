@@ -1,7 +1,7 @@
 //! Whether the server does its work: a write to its store is durable within seconds.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,8 +30,10 @@ struct Shared {
     within: Duration,
     probing: Mutex<bool>,
     last: watch::Sender<Option<(Instant, Probe)>>,
-    /// A write was refused since the last probe began: its outcome is not believed any more.
-    is_doubted: AtomicBool,
+    /// Writes that were refused, and those of them before the last probe that has an outcome: an
+    /// outcome is not believed after a later one.
+    doubts: AtomicU64,
+    settled: AtomicU64,
 }
 
 impl fmt::Debug for Prober {
@@ -60,13 +62,13 @@ impl Drop for Probing<'_> {
 impl Prober {
     pub(super) fn new(states: Arc<dyn StateStore>, fresh: Duration, within: Duration) -> Self {
         let (probing, last) = (Mutex::new(false), watch::Sender::new(None));
-        let is_doubted = AtomicBool::new(false);
-        Self(Arc::new(Shared { states, fresh, within, probing, last, is_doubted }))
+        let (doubts, settled) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self(Arc::new(Shared { states, fresh, within, probing, last, doubts, settled }))
     }
 
     /// A write was refused by the store: the next check probes it anew.
     pub(super) fn doubt(&self) {
-        self.0.is_doubted.store(true, Ordering::Relaxed);
+        self.0.doubts.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The outcome of a probe that is fresh; at most one is under way.
@@ -105,12 +107,12 @@ impl Prober {
 
 impl Shared {
     fn is_doubted(&self) -> bool {
-        self.is_doubted.load(Ordering::Relaxed)
+        self.doubts.load(Ordering::Relaxed) != self.settled.load(Ordering::Relaxed)
     }
 
     async fn commit_and_tell(&self) {
         let probing = Probing(self);
-        self.is_doubted.store(false, Ordering::Relaxed);
+        let doubts = self.doubts.load(Ordering::Relaxed);
         let began = Instant::now();
         let problem = match tokio::time::timeout(self.within, self.commit()).await {
             Ok(Ok(())) => None,
@@ -120,6 +122,7 @@ impl Shared {
         let probe = self.outcome(began.elapsed(), problem);
         drop(probing);
         self.last.send_replace(Some((Instant::now(), probe)));
+        self.settled.store(doubts, Ordering::Relaxed);
     }
 
     fn too_long(&self) -> String {
@@ -202,6 +205,19 @@ mod tests {
                 assert_eq!(later.problem, None);
                 assert_eq!(later.committed_at, first.committed_at, "it is the one before");
             }
+        });
+    }
+
+    #[test]
+    fn nobody_is_told_of_a_commit_before_a_refused_write_while_the_store_is_probed_anew() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        runtime.expect("a runtime").block_on(async {
+            let (hour, within) = (Duration::from_secs(3_600), 4 * ANSWER_WITHIN);
+            let prober = Prober::new(Arc::<Hanging>::default(), hour, within);
+            assert_eq!(prober.probe().await.problem, None);
+            prober.doubt();
+            let (first, second) = tokio::join!(prober.probe(), prober.probe());
+            assert!(first.problem.is_some() && second.problem.is_some());
         });
     }
 
