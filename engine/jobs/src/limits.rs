@@ -108,7 +108,8 @@ pub const NOTICE_ATTEMPTS: u32 = 10;
 /// Webhooks that are sent at once; others wait.
 pub const WEBHOOK_PLACES: u32 = 16;
 
-/// Webhooks that are sent to one receiver at once: one that hangs leaves places for others.
+/// Webhooks that are sent to one receiver at once: one that hangs leaves places for others. Half of
+/// the places that this leaves are kept for receivers to which nothing is being sent.
 pub const RECEIVER_PLACES: u32 = 4;
 
 /// Mails that are sent at once: all of them go to one server.

@@ -51,7 +51,7 @@ impl Action for SendWebhook {
     }
 
     fn concurrency(&self) -> Concurrency<Message> {
-        Concurrency::keyed(RECEIVER_PLACES, receiver)
+        Concurrency::shared(RECEIVER_PLACES, receiver)
     }
 
     fn retry(&self) -> RetryPolicy {

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::concurrency::KeyOfCall;
 use super::hook::{Change, On};
 use super::migrate;
 use super::phases::sealed::Sealed;
@@ -72,8 +73,8 @@ pub(crate) enum Begun {
     Async(Pin<Box<dyn Future<Output = Returned> + Send>>),
 }
 
-/// The key that a call needs and how many may have it at once, or why that is not known.
-pub(crate) type KeyOfCall = Result<Option<(String, u32)>, ActionError>;
+/// The key that a call needs, or why that is not known.
+pub(crate) type Keyed = Result<Option<KeyOfCall>, ActionError>;
 
 /// An action without its type.
 pub(crate) trait AnyAction: Send + Sync {
@@ -82,7 +83,7 @@ pub(crate) trait AnyAction: Send + Sync {
     fn queue(&self) -> Option<&str>;
     fn priority(&self) -> Option<i32>;
     fn runs_async(&self) -> bool;
-    fn concurrency(&self, input: &dyn Fn() -> Option<Payload>) -> KeyOfCall;
+    fn concurrency(&self, input: &dyn Fn() -> Option<Payload>) -> Keyed;
     fn run_weight(&self) -> u32;
     fn finalize_weight(&self) -> u32;
     fn reverts(&self) -> bool;
@@ -143,7 +144,7 @@ impl<A: Action> AnyAction for A {
         A::Phases::IS_ASYNC
     }
 
-    fn concurrency(&self, input: &dyn Fn() -> Option<Payload>) -> KeyOfCall {
+    fn concurrency(&self, input: &dyn Fn() -> Option<Payload>) -> Keyed {
         let concurrency = catch_unwind(AssertUnwindSafe(|| Action::concurrency(self)));
         let concurrency =
             concurrency.map_err(|panic| ActionError::new("panic", panic_message(panic)))?;
@@ -152,7 +153,7 @@ impl<A: Action> AnyAction for A {
         }
         // An input that cannot be read has no key: the call says what is wrong with it.
         let Some(input) = input().and_then(|input| input.read().ok()) else { return Ok(None) };
-        catch_unwind(AssertUnwindSafe(|| concurrency.key(&input)))
+        catch_unwind(AssertUnwindSafe(|| concurrency.of_call(&input)))
             .map_err(|panic| ActionError::new("panic", panic_message(panic)))
     }
 

@@ -52,6 +52,7 @@ use serde::Serialize;
 pub use child_outputs::{ChildOutput, ChildOutputs};
 pub(crate) use chunk::ChunkLine;
 pub use concurrency::Concurrency;
+pub(crate) use concurrency::KeyOfCall;
 pub(crate) use erased::{AnyAction, Begun, Call, CallKind, Returned};
 pub(crate) use heartbeat::CancelFlag;
 pub use hook::{Change, On};
@@ -155,8 +156,8 @@ pub trait Action: Sized + Send + Sync + 'static {
         None
     }
 
-    /// Limit of its run steps with equal keys that run their code at once, in the entire world:
-    /// none by default.
+    /// Limit of its run steps with equal keys that run their code at once, in the entire world or
+    /// in their queue: none by default.
     fn concurrency(&self) -> Concurrency<Self::Input> {
         Concurrency::any()
     }

@@ -42,6 +42,11 @@ impl<T> Fair<T> {
         self.len
     }
 
+    /// The highest priority of a waiter.
+    pub(super) fn priority(&self) -> Option<i32> {
+        self.levels.last_key_value().map(|(priority, _)| *priority)
+    }
+
     /// Adds one. A plan that has none here comes behind all other plans of its priority.
     pub(super) fn put(&mut self, priority: i32, plan: PlanId, number: Number, one: T) {
         let level = self.levels.entry(priority).or_insert_with(|| Level {

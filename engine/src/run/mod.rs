@@ -28,7 +28,7 @@
 //! | `pages` | writes and reads sub-plans that wait outside memory |
 //! | `places` | asks for places in queues before code is called |
 //! | `pool` | calls code that may block, when there is a thread for it |
-//! | `queue` | places and their holders; `fair` has the next waiter |
+//! | `queue` | places and their holders; `sharing` has the next key, `fair` its next waiter |
 //! | `locks` | takes the locks of plans and gives them back |
 //! | `stored` | plans as they are stored, and their rows |
 //! | `wakes` | timers of plans that are not in memory |
@@ -76,6 +76,7 @@ mod rescue;
 mod retimed;
 mod row;
 mod sends;
+mod sharing;
 mod stored;
 mod timers;
 mod traced;

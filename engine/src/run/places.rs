@@ -166,7 +166,8 @@ impl PlanActor {
         let runs = step.kind == StepKind::Run && step.state != StepState::Reverting;
         let key = if runs { action.concurrency(&|| self.input_of(plan, id).ok())? } else { None };
         let needs_none = runs && action.runs_async() && queues.is_only_blocking(queue);
-        let asking = Asking { queue, plan: plan.id, priority: plan.created.priority, key };
+        let has_key = key.is_some();
+        let asking = Asking::new(queue, (plan.id, plan.created.priority), key);
         if known.is_none() && step.is_first_call() {
             let text = format!(
                 "queue «{}» is not known to this world: step {id} runs in the default queue",
@@ -176,7 +177,7 @@ impl PlanActor {
                 decisions.note(text);
             }
         }
-        Ok((!needs_none || asking.key.is_some()).then_some(asking))
+        Ok((!needs_none || has_key).then_some(asking))
     }
 
     /// Steps that do not run any more, or not in this call, wait no more for their places.

@@ -12,7 +12,9 @@ use parking_lot::Mutex;
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::{Completer, Completion, Group, Mailbox, SpawnError, Task};
 
-use super::fair::{Fair, Number};
+use super::fair::Number;
+use super::sharing::{Next, Share, Sharing};
+use crate::action::KeyOfCall;
 use crate::id::PlanId;
 use crate::world::{PlanShare, Queue, QueueStatus};
 
@@ -38,7 +40,9 @@ pub(crate) struct Asking {
     pub(crate) plan: PlanId,
     pub(crate) priority: i32,
     /// A key that it needs, and how many may have it at once.
-    pub(crate) key: Option<(String, u32)>,
+    key: Option<(String, u32)>,
+    /// A key that shares the queue with others, and how many of its places it may have.
+    share: (Share, u32),
 }
 
 /// Answer to a request.
@@ -62,6 +66,7 @@ struct Held {
     queue: usize,
     plan: PlanId,
     key: Option<String>,
+    share: (Share, u32),
 }
 
 /// A waiter. Dropping it ends the wait.
@@ -82,9 +87,8 @@ struct State {
 #[derive(Debug)]
 struct Pool {
     queue: Queue,
-    running: u32,
-    /// Waiters whose keys are free, as far as is known.
-    waiting: Fair<Waiter>,
+    /// The places, and waiters whose keys are free, as far as is known.
+    places: Sharing<Waiter>,
     /// When the last calls began, as many as the rate counts.
     begun: VecDeque<u64>,
     is_armed: bool,
@@ -162,8 +166,8 @@ impl Queues {
     pub(crate) fn ask(self: &Arc<Self>, asking: Asking) -> Answer {
         let mut state = self.state.lock();
         if state.is_free_for(&asking, self.group.now_ns()) {
-            let key = asking.key.as_ref().map(|(key, _)| key.clone());
-            let held = Held { queue: asking.queue, plan: asking.plan, key };
+            let Asking { queue, plan, key, share, .. } = asking;
+            let held = Held { queue, plan, key: key.map(|(key, _)| key), share };
             state.give(&held, self.group.now_ns());
             return Answer::Now(Place { held: Some((Arc::clone(self), held)) });
         }
@@ -184,7 +188,7 @@ impl Queues {
         let status = |pool: &Pool| QueueStatus {
             name: pool.queue.name.clone(),
             size: pool.queue.size,
-            running: pool.running,
+            running: pool.places.running(),
             waiting: pool.shares.values().map(|share| share.waiting).sum(),
             of_plan: plan.map(|plan| pool.shares.get(&plan).copied().unwrap_or_default()),
         };
@@ -247,6 +251,25 @@ impl Queues {
     }
 }
 
+impl Asking {
+    /// For a call of a plan with this priority.
+    pub(crate) fn new(queue: usize, plan: (PlanId, i32), key: Option<KeyOfCall>) -> Self {
+        let (key, share) = match key {
+            Some(KeyOfCall { key, limit, is_shared: true }) => (None, (Some(key), limit)),
+            Some(KeyOfCall { key, limit, .. }) => (Some((key, limit)), (None, u32::MAX)),
+            None => (None, (None, u32::MAX)),
+        };
+        let (plan, priority) = plan;
+        Self { queue, plan, priority, key, share }
+    }
+
+    /// It waits among those of its queue.
+    fn next(self, number: Number, place: Completer<Place>) -> Next<Waiter> {
+        let Self { plan, priority, key, share, .. } = self;
+        Next { share, priority, plan, number, waiter: Waiter { place, key } }
+    }
+}
+
 impl Ticket {
     /// No other ticket of these queues has it.
     pub(super) fn number(&self) -> Number {
@@ -280,14 +303,8 @@ impl Drop for Ticket {
 
 impl Pool {
     fn new(queue: Queue) -> Self {
-        Self {
-            queue,
-            running: 0,
-            waiting: Fair::default(),
-            begun: VecDeque::new(),
-            is_armed: false,
-            shares: HashMap::new(),
-        }
+        let places = Sharing::new(queue.size);
+        Self { queue, places, begun: VecDeque::new(), is_armed: false, shares: HashMap::new() }
     }
 
     /// Time for which the rate holds all calls back.
@@ -302,7 +319,7 @@ impl Pool {
     }
 
     fn has_place(&self, now_ns: u64) -> bool {
-        self.running < self.queue.size && self.held_back(now_ns).is_none()
+        self.places.has_place() && self.held_back(now_ns).is_none()
     }
 
     fn share(&mut self, plan: PlanId, change: impl FnOnce(&mut PlanShare)) {
@@ -320,14 +337,13 @@ impl State {
         let pool = &self.pools[asking.queue];
         let key = asking.key.as_ref().and_then(|(key, limit)| Some((self.keys.get(key)?, *limit)));
         pool.has_place(now_ns)
-            && pool.waiting.len() == 0
+            && pool.places.is_free_for(&asking.share)
             && key.is_none_or(|(key, limit)| key.running < limit && key.blocked.is_empty())
     }
 
     fn give(&mut self, held: &Held, now_ns: u64) {
         let pool = &mut self.pools[held.queue];
-        pool.running += 1;
-        debug_assert!(pool.running <= pool.queue.size, "no more run than there are places");
+        pool.places.began(held.share.clone());
         if let Some((count, _)) = pool.queue.rate {
             if pool.begun.len() == count as usize {
                 pool.begun.pop_front();
@@ -342,7 +358,7 @@ impl State {
 
     fn take_back(&mut self, held: Held) {
         let pool = &mut self.pools[held.queue];
-        pool.running -= 1;
+        pool.places.ended(&held.share.0);
         pool.share(held.plan, |share| share.running -= 1);
         let Some(name) = held.key else { return };
         let key = self.keys.get_mut(&name).expect("a key that somebody has is known");
@@ -356,8 +372,7 @@ impl State {
         if key.is_some_and(|(key, limit)| key.running >= limit || !key.blocked.is_empty()) {
             return self.block(asking, number, place);
         }
-        let Asking { queue, plan, priority, key } = asking;
-        self.pools[queue].waiting.put(priority, plan, number, Waiter { place, key });
+        self.pools[asking.queue].places.put(asking.next(number, place));
     }
 
     /// Puts one behind its key.
@@ -378,8 +393,7 @@ impl State {
             }
             running += 1;
             let ((_, number), (asking, place)) = first.remove_entry();
-            let Asking { queue, plan, priority, key } = asking;
-            self.pools[queue].waiting.put(priority, plan, number, Waiter { place, key });
+            self.pools[asking.queue].places.put(asking.next(number, place));
         }
         if key.running == 0 && key.blocked.is_empty() {
             self.keys.remove(name);
@@ -388,9 +402,9 @@ impl State {
 
     /// One waits no more; whether it did.
     fn leave(&mut self, asking: &Asking, number: Number) -> bool {
-        let Asking { queue, plan, priority, key } = asking;
+        let Asking { queue, plan, priority, key, share } = asking;
         let pool = &mut self.pools[*queue];
-        let mut is_there = pool.waiting.remove(*priority, *plan, number).is_some();
+        let mut is_there = pool.places.remove(&share.0, *priority, *plan, number).is_some();
         if let Some(key) = key.as_ref().and_then(|(key, _)| self.keys.get_mut(key)) {
             is_there |= key.blocked.remove(&(-i64::from(*priority), number)).is_some();
         }
@@ -403,16 +417,14 @@ impl State {
     /// Gives the free places of a queue to those who wait for them.
     fn hand_out(&mut self, queue: usize, now_ns: u64, gifts: &mut Vec<Gift>) {
         while self.pools[queue].has_place(now_ns) {
-            let Some((priority, plan, number, waiter)) = self.pools[queue].waiting.take() else {
-                return;
-            };
-            let Waiter { place, key } = waiter;
+            let Some(next) = self.pools[queue].places.take() else { return };
+            let Next { share, priority, plan, number, waiter: Waiter { place, key } } = next;
             let running = |key: &String| self.keys.get(key).map_or(0, |key| key.running);
             if key.as_ref().is_some_and(|(key, limit)| running(key) >= *limit) {
-                self.block(Asking { queue, plan, priority, key }, number, place);
+                self.block(Asking { queue, plan, priority, key, share }, number, place);
                 continue;
             }
-            let held = Held { queue, plan, key: key.map(|(key, _)| key) };
+            let held = Held { queue, plan, key: key.map(|(key, _)| key), share };
             self.pools[queue].share(plan, |share| share.waiting -= 1);
             self.give(&held, now_ns);
             gifts.push((place, held));
@@ -422,7 +434,7 @@ impl State {
     /// Time until the rate admits the next call, if a timer is needed and none is armed.
     fn alarm(&mut self, queue: usize, now_ns: u64) -> Option<Duration> {
         let pool = &mut self.pools[queue];
-        if pool.is_armed || pool.waiting.len() == 0 || pool.running >= pool.queue.size {
+        if pool.is_armed || pool.places.waiting() == 0 || !pool.places.has_place() {
             return None;
         }
         let delay = pool.held_back(now_ns)?;

@@ -163,14 +163,14 @@ pub(crate) const KEYS: &[Key] = &[
         "flows.namespace-tasks-max",
         Kind::Count,
         "48",
-        "how many of them may be of one namespace, so that others have places left",
+        "how many of them one namespace may have; half of the rest is kept for those without any",
     ),
     key("flows.requests-max", Kind::Count, "64", "how many tasks of flows ask services at once"),
     key(
         "flows.namespace-requests-max",
         Kind::Count,
         "48",
-        "how many of them may be of one namespace",
+        "how many of them one namespace may have; half of the rest is kept for those without any",
     ),
     key("jobs.node", Kind::Text, "", "the name of this node in runs of jobs; else the host's"),
     key(

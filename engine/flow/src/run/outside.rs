@@ -44,10 +44,9 @@ impl<const IS_REQUEST: bool> Action for FlowEffect<IS_REQUEST> {
         let io = &self.bench.io;
         if IS_REQUEST {
             let limit = io.namespace_requests_max();
-            return Concurrency::keyed(limit, |input| format!("requests of {}", input.namespace));
+            return Concurrency::shared(limit, |input| input.namespace.clone());
         }
-        let limit = io.namespace_tasks_max();
-        Concurrency::keyed(limit, |input| format!("flows of {}", input.namespace))
+        Concurrency::shared(io.namespace_tasks_max(), |input| input.namespace.clone())
     }
 
     fn rescue(&self, _: &ActionError) -> Rescue {

@@ -11,7 +11,7 @@ use turnwheel_runtime::Group;
 
 use super::common::{job, Play};
 
-/// Notifications that go to a receiver that hangs: more than there are places.
+/// Notifications that go to each receiver that hangs: more than there are places.
 const HANGING: usize = 40;
 
 /// A server of mail and a host that hang until they are let go, and hosts that do not.
@@ -45,8 +45,8 @@ fn mail() -> Notify {
     Notify { on: vec![Event::Success], mail: vec!["ann@example.org".to_owned()], ..to("") }
 }
 
-/// Runs jobs whose notifications go to a receiver that hangs, and then one that goes elsewhere.
-fn send_behind(hanging: &Notify) -> Result<String, String> {
+/// Runs jobs whose notifications go to receivers that hang, and then one that goes elsewhere.
+fn send_behind(hanging: &[Notify]) -> Result<String, String> {
     let (told, heard): (_, Receiver<String>) = channel();
     let is_over = Arc::new((Mutex::new(false), Condvar::new()));
     let notifier = Hanging { is_over: Arc::clone(&is_over), told };
@@ -56,7 +56,10 @@ fn send_behind(hanging: &Notify) -> Result<String, String> {
     let options = JobsOptions::new(&executors);
     let jobs =
         block_on(Jobs::open(&world, &group, options)).expect("it is done").expect("it is done");
-    for (name, notify, times) in [("first", hanging, HANGING), ("then", &to("https://fine"), 1)] {
+    let then = to("https://fine");
+    let hanging = hanging.iter().map(|notify| (notify, HANGING));
+    for (number, (notify, times)) in hanging.chain([(&then, 1)]).enumerate() {
+        let name = &format!("job-{number}");
         let spec = job(name, "@manually", |spec| spec.notify.push(notify.clone()));
         jobs.put(spec, None, "ann").wait().expect("it is done").expect("it is done");
         for _ in 0..times {
@@ -74,10 +77,16 @@ fn send_behind(hanging: &Notify) -> Result<String, String> {
 
 #[test]
 fn a_server_of_mail_that_hangs_holds_up_no_webhook() {
-    assert_eq!(send_behind(&mail()).as_deref(), Ok("https://fine"));
+    assert_eq!(send_behind(&[mail()]).as_deref(), Ok("https://fine"));
 }
 
 #[test]
 fn a_host_that_hangs_holds_up_no_other_one() {
-    assert_eq!(send_behind(&to("https://hangs/a")).as_deref(), Ok("https://fine"));
+    assert_eq!(send_behind(&[to("https://hangs/a")]).as_deref(), Ok("https://fine"));
+}
+
+#[test]
+fn hosts_that_hang_hold_up_no_further_one() {
+    let hosts: Vec<_> = (0..5).map(|host| to(&format!("https://hangs-{host}/"))).collect();
+    assert_eq!(send_behind(&hosts).as_deref(), Ok("https://fine"));
 }
