@@ -186,10 +186,10 @@ impl Io for HostIo {
     fn http_until(
         &self,
         request: &HttpRequest,
-        mut is_enough: Box<dyn FnMut(&HttpResponse) -> bool + Send>,
+        is_enough: Box<dyn FnMut(&mut HttpResponse) -> bool + Send>,
         call: &IoCall<'_>,
     ) -> Result<HttpResponse, IoError> {
-        self.client().send(request, Some(Box::new(move |answer| is_enough(answer))), call)
+        self.client().send(request, Some(is_enough), call)
     }
 
     #[cfg(feature = "grpc")]

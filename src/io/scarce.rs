@@ -26,13 +26,18 @@ impl Patience {
 
     /// Waits, if another attempt may help after this error; false if it is final.
     pub(super) fn waits_after(&mut self, error: &io::Error) -> bool {
-        if !is_scarce(error) || Instant::now() + self.pause >= self.until {
-            return false;
+        self.pause_after(error).map(thread::sleep).is_some()
+    }
+
+    /// Pause before another attempt, if one may help after this error.
+    pub(super) fn pause_after(&mut self, error: &io::Error) -> Option<Duration> {
+        let pause = self.pause;
+        if !is_scarce(error) || Instant::now() + pause >= self.until {
+            return None;
         }
-        tracing::warn!(%error, pause = ?self.pause, "a call of a step is tried again");
-        thread::sleep(self.pause);
-        self.pause = (self.pause * 2).min(AGAIN_MAX);
-        true
+        tracing::warn!(%error, ?pause, "a call of a step is tried again");
+        self.pause = (pause * 2).min(AGAIN_MAX);
+        Some(pause)
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{json, Value};
 use turnwheel::engine::{MemoryStore, World};
 use turnwheel::flow::{
-    Flows, HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, WithFlows,
+    FlowError, Flows, HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, WithFlows,
 };
 use turnwheel::io::{HostIo, IoOptions, Network};
 use turnwheel::runtime::completion::block_on;
@@ -450,19 +450,74 @@ do:
         transport: {{ http: {{ endpoint: '{uri}/mcp' }} }}
 "
     );
+    let output = ended(&text).expect("it ends well");
+    assert_eq!(output["content"][0]["text"], "5");
+    assert_eq!(server.asked().len(), 3, "hello, ready, and the call");
+}
+
+/// Runs a flow whose requests may take an hour.
+fn ended(text: &str) -> Result<Value, FlowError> {
     let mut long = options();
     long.http_timeout = Duration::from_secs(3_600);
     let world = World::builder().flows(HostIo::new(long)).build(MemoryStore::new());
     let world = world.expect("it can be built");
     let flows = Flows::new(&world).expect("it has flows");
-    let flow = turnwheel::flow::load(&text, "it.yaml").unwrap_or_else(|wrong| panic!("{wrong}"));
+    let flow = turnwheel::flow::load(text, "it.yaml").unwrap_or_else(|wrong| panic!("{wrong}"));
     block_on(flows.add(&flow)).expect("off the workers").expect("it can be added");
     let plan = flows.start(&flow, json!({})).wait().expect("it starts");
-    let ended = plan.finished().wait().expect("it ends");
-    let output = turnwheel::flow::result(&ended).expect("it ends well");
-    assert_eq!(output["content"][0]["text"], "5");
-    assert_eq!(server.asked().len(), 3, "hello, ready, and the call");
+    let output = turnwheel::flow::result(&plan.finished().wait().expect("it ends"));
     world.shutdown().expect("it ends");
+    output
+}
+
+/// Sends more in all than a body may have, in messages that are small, and then one of this size.
+fn news(last: usize) -> Server {
+    Server::new(move |head, _, stream| {
+        if head.starts_with("GET /doc") {
+            let document = r##"{ "asyncapi": "3.0.0", "channels": { "news": { "address": "news" } },
+                "servers": { "web": { "host": "{host}", "protocol": "http" } } }"##;
+            return answer(stream, 200, "content-type: application/json\r\n", document);
+        }
+        let kind = "content-type: text/event-stream";
+        let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n{kind}\r\n\r\n");
+        let _gone = stream.write_all(head.as_bytes());
+        for n in 0..30 {
+            let long = "x".repeat(if n == 29 { last } else { 10_000 });
+            let _gone = write!(stream, "data: {{\"n\":{n},\"long\":\"{long}\"}}\n\n");
+        }
+        // Until the caller leaves.
+        let _left = stream.read(&mut [0]);
+    })
+}
+
+#[test]
+fn long_subscription_goes_on_and_its_messages_have_the_limit_of_a_body() {
+    for (last, is_taken) in [(10_000, true), (200_000, false)] {
+        let server = news(last);
+        let host = server.address.trim_start_matches("http://");
+        let text = format!(
+            "document: {{ dsl: '1.0.3', namespace: test, name: it, version: '1.0.0' }}
+do:
+  - hear:
+      call: asyncapi
+      with:
+        document: {{ endpoint: '{}/doc' }}
+        channel: news
+        server: {{ name: web, variables: {{ host: '{host}' }} }}
+        subscription: {{ filter: '${{ .payload.n == 29 }}', consume: {{ amount: 1 }} }}
+      output: {{ as: '${{ .[0].payload.n }}' }}
+",
+            server.address
+        );
+        let outcome = ended(&text);
+        match is_taken {
+            true => assert_eq!(outcome.expect("it ends well"), json!(29)),
+            false => {
+                let error = outcome.expect_err("one is too long").to_string();
+                assert!(error.contains("more than 100000 bytes"), "{error}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -196,19 +196,19 @@ impl Io for FakeIo {
     fn http_until(
         &self,
         request: &HttpRequest,
-        mut is_enough: Box<dyn FnMut(&HttpResponse) -> bool + Send>,
+        mut is_enough: Box<dyn FnMut(&mut HttpResponse) -> bool + Send>,
         call: &IoCall<'_>,
     ) -> Result<HttpResponse, IoError> {
         let whole = self.http(request, call)?;
         let mut read = HttpResponse { body: Vec::new(), ..whole.clone() };
-        let parts = whole.body.len() / PART;
-        for part in whole.body.chunks(PART).take(parts.saturating_sub(1)) {
+        let asked = (whole.body.len() / PART).saturating_sub(1);
+        for (at, part) in whole.body.chunks(PART).enumerate() {
             read.body.extend_from_slice(part);
-            if is_enough(&read) {
-                return Ok(read);
+            if at < asked && is_enough(&mut read) {
+                break;
             }
         }
-        Ok(whole)
+        Ok(read)
     }
 
     fn grpc(&self, request: &GrpcRequest, call: &IoCall<'_>) -> Result<GrpcResponse, IoError> {

@@ -1,5 +1,6 @@
 //! A connection to a server of gRPC, and exchanges on it, one after the other.
 
+use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -90,6 +91,7 @@ impl Channel {
         host: &str,
         port: u16,
         tls: Option<Arc<ClientConfig>>,
+        deadline: Instant,
     ) -> Result<Self, IoError> {
         let addresses = addresses(options, host, port).await?;
         let authority = match host.contains(':') {
@@ -99,7 +101,8 @@ impl Channel {
         let failed = |error: &dyn std::fmt::Display| {
             IoError::new(IoErrorKind::Communication, format!("{authority}: {error}"))
         };
-        let stream = connect(&addresses, options.http_timeout).await;
+        let attempt = || TcpStream::connect(&*addresses);
+        let stream = connect(attempt, deadline).await;
         let stream = stream.map_err(|error| failed(&error))?;
         // A message is written at once; a delay would only wait for more of it.
         stream.set_nodelay(true).map_err(|error| failed(&error))?;
@@ -283,14 +286,20 @@ async fn addresses(options: &IoOptions, host: &str, port: u16) -> Result<Vec<Soc
     }
 }
 
-/// Connects to the first address that answers.
-async fn connect(addresses: &[SocketAddr], within: Duration) -> std::io::Result<TcpStream> {
-    let mut patience = Patience::new(within);
+/// Connects, when there is a descriptor for it. It can be left while it waits for one.
+async fn connect<T, F: Future<Output = std::io::Result<T>>>(
+    attempt: impl Fn() -> F,
+    deadline: Instant,
+) -> std::io::Result<T> {
+    let mut patience = Patience::new(deadline.saturating_duration_since(Instant::now()));
     loop {
-        match TcpStream::connect(addresses).await {
-            // Nothing else runs on this thread.
-            Err(error) if patience.waits_after(&error) => {}
-            outcome => return outcome,
+        let error = match attempt().await {
+            Err(error) => error,
+            connected => return connected,
+        };
+        match patience.pause_after(&error) {
+            Some(pause) => tokio::time::sleep(pause).await,
+            None => return Err(error),
         }
     }
 }
@@ -311,6 +320,26 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn wait_for_a_descriptor_ends_with_the_call() {
+        let scarce = || std::io::Error::from(rustix::io::Errno::MFILE);
+        let wait = |deadline: Duration, limit: Duration| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+            let begun = Instant::now();
+            let outcome = runtime.expect("it can be built").block_on(async {
+                let attempt = || async { Err::<(), _>(scarce()) };
+                tokio::time::timeout(limit, connect(attempt, begun + deadline)).await
+            });
+            assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+            outcome
+        };
+        let (short, hour) = (Duration::from_millis(300), Duration::from_secs(3_600));
+        let outcome = wait(short, hour).expect("its own time is over before");
+        assert_eq!(outcome.expect_err("no descriptor").raw_os_error(), scarce().raw_os_error());
+        assert!(wait(hour, short).is_err(), "it is left, as by a cancel");
+    }
 
     #[test]
     fn a_timeout_has_at_most_eight_digits() {

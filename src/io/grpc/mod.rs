@@ -90,7 +90,8 @@ fn answer(
             (true, Some(own)) => Some(own),
             (true, None) => Some(tls_config(Vec::new(), None)?),
         };
-        let mut channel = Channel::open(options, &request.host, request.port, tls).await?;
+        let mut channel =
+            Channel::open(options, &request.host, request.port, tls, deadline).await?;
         let prepared = match prepared {
             Some(prepared) => prepared,
             None => {

@@ -32,17 +32,17 @@ pub trait Io: Send + Sync + fmt::Debug + 'static {
     /// No answer came, or not in time, or it is larger than [`HTTP_BODY_MAX`].
     fn http(&self, request: &HttpRequest, call: &IoCall<'_>) -> Result<HttpResponse, IoError>;
 
-    /// Sends an HTTP request and reads its answer until `is_enough` says so of what has come,
-    /// which it is asked for each part: an answer that is a stream may have no end. The default
-    /// implementation reads all of it.
+    /// Sends an HTTP request and reads its answer until `is_enough` says so of what has come, which
+    /// it is asked for each part: an answer that is a stream may have no end. What it takes out of
+    /// the body is not kept. The default implementation reads all of it, and asks nothing.
     ///
     /// # Errors
     ///
-    /// As [`Io::http`].
+    /// As [`Io::http`]; of the body, what is kept counts.
     fn http_until(
         &self,
         request: &HttpRequest,
-        is_enough: Box<dyn FnMut(&HttpResponse) -> bool + Send>,
+        is_enough: Box<dyn FnMut(&mut HttpResponse) -> bool + Send>,
         call: &IoCall<'_>,
     ) -> Result<HttpResponse, IoError> {
         let _unused = is_enough;

@@ -46,7 +46,7 @@ pub(super) fn call(effect: &mut Effect<'_, '_>, it: &A2a) -> Result<Value, Fault
         false => "application/json",
     };
     add_headers(&mut request, &json!({ "Content-Type": "application/json", "Accept": accepts }))?;
-    let is_enough = |answer: &HttpResponse| is_last(answer);
+    let is_enough = |answer: &mut HttpResponse| is_last(answer);
     let response = effect.io.http_until(&request, Box::new(is_enough), &effect.call);
     let response = response.map_err(fault_of)?;
     if !(200..300).contains(&response.status) {

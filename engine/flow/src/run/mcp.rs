@@ -136,7 +136,7 @@ fn send(
     let response = match id {
         Some(id) => {
             let mut stream = Stream { id, at: 0 };
-            let is_enough = move |answer: &HttpResponse| stream.has_answer(answer);
+            let is_enough = move |answer: &mut HttpResponse| stream.has_answer(answer);
             effect.io.http_until(post, Box::new(is_enough), &effect.call)
         }
         None => effect.io.http(post, &effect.call),

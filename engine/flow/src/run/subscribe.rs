@@ -32,7 +32,7 @@ pub(super) fn subscribe(
 ) -> Result<Value, Fault> {
     add_headers(&mut request, &json!({ "Accept": "text/event-stream" }))?;
     let during = it.during.as_ref().map(|span| effect.env.duration(span)).transpose()?;
-    let mut taken = Taken { effect, it, messages: json!([]), seen: 0, count: 0, size: 0 };
+    let mut taken = Taken { effect, it, messages: json!([]), count: 0, size: 0 };
     if taken.is_over()? {
         return Ok(json!([]));
     }
@@ -43,8 +43,8 @@ pub(super) fn subscribe(
     let call = effect.call.within(limit);
     let (message, messages) = sync_channel(0);
     let (verdict, verdicts) = sync_channel(0);
-    let mut parts = Parts { at: 0, message, verdicts };
-    let is_enough = Box::new(move |answer: &HttpResponse| parts.are_enough(answer));
+    let parts = Parts { message, verdicts };
+    let is_enough = Box::new(move |answer: &mut HttpResponse| parts.are_enough(answer));
     let io = effect.io;
     let (answer, judged) = thread::scope(|scope| {
         let sent = scope.spawn(|| io.http_until(&request, is_enough, &call));
@@ -57,10 +57,10 @@ pub(super) fn subscribe(
     let lost = |_| Fault::runtime("the thread of the subscription has panicked");
     let answer = answer.map_err(lost)?;
     if let Ok(response) = &answer {
-        // An implementation may read all of it and then tell.
+        // The rest of it; an implementation may read all of it and then tell.
         let is_good = is_stream(response) && (200..300).contains(&response.status);
         let (events, _) = whole_events(&response.body);
-        for event in events.iter().skip(taken.seen).filter(|_| is_good) {
+        for event in events.iter().filter(|_| is_good) {
             is_complete = is_complete || taken.take(event)?;
         }
     }
@@ -117,20 +117,21 @@ fn whole_events(bytes: &[u8]) -> (Vec<String>, usize) {
     (all.into_iter().filter(|event| !event.is_empty()).collect(), end)
 }
 
-/// The part of the stream that was looked at.
+/// The way of messages to their judge.
 struct Parts {
-    at: usize,
     message: SyncSender<String>,
     verdicts: Receiver<bool>,
 }
 
 impl Parts {
-    fn are_enough(&mut self, answer: &HttpResponse) -> bool {
+    /// Takes the messages that have come out of the answer: the limit of a body counts for each of
+    /// them, and a stream may go on for as long as it likes.
+    fn are_enough(&self, answer: &mut HttpResponse) -> bool {
         if !is_stream(answer) || !(200..300).contains(&answer.status) {
             return false;
         }
-        let (events, end) = whole_events(&answer.body[self.at..]);
-        self.at += end;
+        let (events, end) = whole_events(&answer.body);
+        answer.body.drain(..end);
         events.into_iter().any(|event| {
             // Without a judge there are enough.
             self.message.send(event).is_err() || self.verdicts.recv().unwrap_or(true)
@@ -144,8 +145,6 @@ struct Taken<'a, 'b, 'e> {
     it: &'a Subscription,
     /// A list, as expressions want it.
     messages: Value,
-    /// Events that were looked at.
-    seen: usize,
     count: u64,
     size: usize,
 }
@@ -153,7 +152,6 @@ struct Taken<'a, 'b, 'e> {
 impl Taken<'_, '_, '_> {
     /// Takes a message if it passes the filter. True if no further ones are wanted.
     fn take(&mut self, text: &str) -> Result<bool, Fault> {
-        self.seen += 1;
         let env = &self.effect.env;
         let payload = serde_json::from_str(text).unwrap_or_else(|_| json!(text));
         let message = json!({ "payload": payload });
