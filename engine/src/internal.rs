@@ -202,6 +202,13 @@ pub fn when_taken<A: Action>(step: &mut StepContext<A>, work: impl Fn() + Send +
     step.when_taken(work);
 }
 
+/// Does work in memory once, when the plan has taken the end of this call and that is durable. It
+/// is dropped undone if the plan or the step is over by then, if the end cannot be written at once,
+/// and with this process. It runs on a worker: it must not block, and neither must its drop.
+pub fn when_stored<A: Action>(step: &mut StepContext<A>, work: impl FnOnce() + Send + 'static) {
+    step.when_stored(work);
+}
+
 /// Adds a line to the history of a step's plan, however the call ends. The history is in memory as
 /// a whole: the caller bounds how often this is done.
 pub fn note<A: Action>(step: &mut StepContext<A>, text: String) {

@@ -40,6 +40,7 @@ mod sub_plan;
 mod together;
 pub(crate) mod transact;
 mod triggered;
+mod when;
 
 use std::any::Any;
 use std::future::Future;

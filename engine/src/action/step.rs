@@ -10,6 +10,7 @@ use turnwheel_actors::TraceContext;
 
 use super::chunk::ChunkLine;
 use super::triggered::Triggered;
+use super::when::{Stored, Taken};
 use super::{Action, CancelFlag, Cause};
 use crate::error::{ActionError, TextTooLong};
 use crate::id::{ActionId, PlanId, StepId};
@@ -117,16 +118,7 @@ pub(crate) struct Wishes {
     /// Lines for the history of the plan.
     pub(crate) notes: Vec<String>,
     pub(crate) when_taken: Option<Taken>,
-}
-
-/// Work in memory that is done if the plan takes the end of the call, in the same turn.
-#[derive(Clone)]
-pub(crate) struct Taken(pub(crate) Arc<dyn Fn() + Send + Sync>);
-
-impl fmt::Debug for Taken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Taken")
-    }
+    pub(crate) when_stored: Option<Stored>,
 }
 
 /// A step of another action that a call asks for.
@@ -467,6 +459,11 @@ impl<A: Action> StepContext<A> {
     /// Work in memory for when the plan takes the end of this call.
     pub(crate) fn when_taken(&mut self, work: impl Fn() + Send + Sync + 'static) {
         self.wishes.when_taken = Some(Taken(Arc::new(work)));
+    }
+
+    /// Work in memory for when the end of this call is durable.
+    pub(crate) fn when_stored(&mut self, work: impl FnOnce() + Send + 'static) {
+        self.wishes.when_stored = Some(Stored::new(work));
     }
 
     /// Adds a line to the history of the plan, however the call ends. The entire history is in

@@ -12,7 +12,7 @@ use crate::error::StoreError;
 use crate::id::{PlanId, StepId};
 use crate::journal::decode;
 use crate::plan::{PlanState, Record, StepState, SubPlan};
-use crate::store::Seq;
+use crate::store::{Seq, Verdict};
 
 /// Work of an actor on the sub-plans of its plan that are not in memory.
 #[derive(Default)]
@@ -60,9 +60,17 @@ impl PlanActor {
         let Ended { step, call, mut returned, ran_us } = ended;
         let is_owned = self.world.owns(self.id);
         let when_taken = returned.wishes.when_taken.take();
+        let when_stored = returned.wishes.when_stored.take();
         let Some(mut decisions) = self.decisions() else { return };
         let is_taken = is_owned && decisions.may_ask(step, call);
         decisions.returned(step, call, returned, ran_us);
+        if let Some(stored) = when_stored.filter(|_| is_taken) {
+            self.answers.push(Box::new(move |outcome| {
+                if matches!(outcome, Ok(Verdict::Written(_))) {
+                    stored.work();
+                }
+            }));
+        }
         if let Some(work) = when_taken.filter(|_| is_taken) {
             (work.0)();
             if !self.world.owns(self.id) {

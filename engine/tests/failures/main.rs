@@ -25,3 +25,4 @@ mod steps;
 mod store_fails;
 mod trouble;
 mod unknown_actions;
+mod when_stored;
