@@ -8,6 +8,7 @@ use crate::payload::Payload;
 use crate::plan::{Created, Plan, PlanResult, Record, Trace};
 use crate::run::OrderKind;
 use crate::schedule::{ScheduleAnswer, ScheduleError, ScheduleRequest};
+use crate::store::Seq;
 
 /// A request of one world to another.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -78,6 +79,11 @@ pub(crate) enum RequestKind {
     Worlds {
         version: u64,
     },
+    /// Removes a plan that is over, if nothing has happened to it after this entry.
+    Remove {
+        plan: PlanId,
+        head: Seq,
+    },
 }
 
 /// A message between plans.
@@ -142,6 +148,7 @@ impl Request {
             RequestKind::Publish { .. } => "publish",
             RequestKind::Keyed { .. } => "for a key",
             RequestKind::Worlds { .. } => "worlds",
+            RequestKind::Remove { .. } => "remove",
         }
     }
 
@@ -153,7 +160,8 @@ impl Request {
             | RequestKind::Order { plan, .. }
             | RequestKind::Heartbeat { plan, .. }
             | RequestKind::Look { plan, .. }
-            | RequestKind::Word { plan, .. } => Some(*plan),
+            | RequestKind::Word { plan, .. }
+            | RequestKind::Remove { plan, .. } => Some(*plan),
             RequestKind::Ping
             | RequestKind::Schedules { .. }
             | RequestKind::Publish { .. }

@@ -16,7 +16,7 @@ use super::state::{Kept, Paused, Range, Spec};
 use super::timetable::{Answer, Entry, Roster};
 use super::view::ScheduleView;
 use super::Schedule;
-use crate::error::{cut, not_taken};
+use crate::error::{cut, not_taken, unanswered};
 use crate::id::PlanId;
 use crate::limits::{
     REASON_BYTES_MAX, SCHEDULE_BACKFILL_MAX, SCHEDULE_RANGES_MAX, SCHEDULE_RUNNING_MAX,
@@ -127,12 +127,39 @@ impl<'a> Schedules<'a> {
             return Completion::done(Err(ScheduleError::UnknownAction { name, action }));
         }
         // An input that cannot be launched is refused now, and not at each launch.
-        let action = shared.registry().find(&spec.action);
-        if let Some(Err(error)) = action.map(|action| action.scheduled(&spec.input)) {
-            let problem = format!("for «{}» is refused: {}", spec.action, error.message);
-            return Completion::done(Err(ScheduleError::Input { name, problem }));
-        }
-        self.at_owner(ScheduleRequest::Put { name, spec })
+        let Err(error) = self.launches(&name, &spec) else {
+            return self.at_owner(ScheduleRequest::Put { name, spec });
+        };
+        let Some(plugin) = shared.plugin().cloned() else { return Completion::done(Err(error)) };
+        // It may launch what was added at another node, and is not known here yet.
+        let (world, expected) = (World::of(shared), self.expected.clone());
+        let (told, taken) = completion();
+        shared.hub().spawn(async move {
+            if let Err(error) = plugin.prepare(&world).await {
+                tracing::warn!(%error, "a schedule may launch what is not known here");
+            }
+            let schedules = Schedules { world: &world, expected };
+            let taken = match schedules.launches(&name, &spec) {
+                Ok(()) => schedules.at_owner(ScheduleRequest::Put { name, spec }),
+                Err(error) => Completion::done(Err(error)),
+            };
+            let taken = taken.await;
+            let taken =
+                taken.unwrap_or_else(|failure| Err(ScheduleError::Refused(unanswered(&failure))));
+            let _late = told.complete(taken);
+        });
+        taken
+    }
+
+    /// Refuses an input that the action cannot be launched with.
+    fn launches(&self, name: &str, spec: &Spec) -> Result<(), ScheduleError> {
+        let action = self.world.shared().registry().find(&spec.action);
+        let Some(Err(error)) = action.map(|action| action.scheduled(&spec.input)) else {
+            return Ok(());
+        };
+        let (name, action) = (name.to_owned(), &spec.action);
+        let problem = format!("for «{action}» is refused: {}", error.message);
+        Err(ScheduleError::Input { name, problem })
     }
 
     /// A schedule as it is now.

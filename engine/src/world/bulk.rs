@@ -1,13 +1,15 @@
 //! The same for many plans at once.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::{Completion, Failure};
 
 use super::{Asking, World};
+use crate::connect::RequestKind;
 use crate::error::{unanswered, PlanError, StoreError};
 use crate::id::PlanId;
 use crate::journal::Locks;
@@ -56,6 +58,19 @@ impl BulkOrder {
             Self::Halt => OrderKind::Halt,
             Self::Delete => return None,
         })
+    }
+
+    /// States of the plans for which it is.
+    fn states(self) -> &'static [PlanState] {
+        use PlanState::{Paused, Pending, Planned, Planning, Running, Scheduled, Stopped};
+        match self {
+            Self::Cancel | Self::CancelNow | Self::Halt => {
+                &[Pending, Scheduled, Planning, Planned, Running, Paused]
+            }
+            Self::Pause => &[Running],
+            Self::Resume | Self::Skip | Self::Retry => &[Paused],
+            Self::Delete => &[Stopped],
+        }
     }
 
     /// Why nothing would come of it, as far as the store knows.
@@ -228,7 +243,8 @@ impl Bulk {
         self
     }
 
-    /// Maximum number of plans, instead of [`BULK_PLANS_MAX`].
+    /// Maximum number of plans that are touched, instead of [`BULK_PLANS_MAX`]. The report has as
+    /// many of those at most that the order is not for.
     pub fn plans_max(mut self, plans: NonZeroUsize) -> Self {
         self.plans_max = plans.get();
         self
@@ -303,6 +319,7 @@ impl Bulk {
             }
             return Ok(found);
         }
+        let (mut touched, mut left) = (0, 0);
         loop {
             let (asked, locks) = (page.clone(), Arc::clone(&locks));
             let question =
@@ -312,11 +329,20 @@ impl Bulk {
             if let Some((last, _)) = plans.last() {
                 page = page.next_page(last.plan);
             }
-            found.plans.extend(plans);
-            if found.plans.len() > self.plans_max {
-                found.plans.truncate(self.plans_max);
-                found.has_more = true;
-                return Ok(found);
+            for plan in plans {
+                let fits = matches!(plan.0.outcome, BulkOutcome::Would);
+                let count = if fits { &mut touched } else { &mut left };
+                if *count < self.plans_max {
+                    *count += 1;
+                    found.plans.push(plan);
+                } else if fits {
+                    found.has_more = true;
+                    return Ok(found);
+                }
+            }
+            if left >= self.plans_max && page.states.is_empty() {
+                // Enough is said of those that it is not for, such as thousands that are over.
+                page.states = order.states().to_vec();
             }
             if is_last {
                 return Ok(found);
@@ -347,27 +373,16 @@ impl Bulk {
     /// Removes plans, a slice at a time.
     async fn delete(&self, found: &mut Found) {
         let total = found.plans.len();
-        let journal = &self.world.shared.journal;
         let mut done = 0;
         for slice in found.plans.chunks_mut(CLEAN_PLANS) {
             let would = |plan: &&(BulkPlan, Seq)| matches!(plan.0.outcome, BulkOutcome::Would);
             let heads: Vec<_> =
                 slice.iter().filter(would).map(|(plan, head)| (plan.plan, *head)).collect();
-            let ids: Vec<PlanId> = heads.iter().map(|(plan, _)| *plan).collect();
-            let removed = journal.remove(heads).await;
-            let left = match removed {
-                Ok(Ok(_)) => self.world.ask(move |reader| still_there(reader, &ids)).await,
-                Ok(Err(error)) => Err(error),
-                Err(failure) => Err(StoreError::unanswered(&failure)),
-            };
+            let mut kept = self.remove(heads).await;
             for (plan, _) in slice {
                 if matches!(plan.outcome, BulkOutcome::Would) {
-                    plan.outcome = match &left {
-                        Ok(left) if left.contains(&plan.plan) => {
-                            let why = "something has happened to it meanwhile".to_owned();
-                            BulkOutcome::Left { why }
-                        }
-                        Ok(_) => BulkOutcome::Done,
+                    plan.outcome = match &mut kept {
+                        Ok(kept) => kept.remove(&plan.plan).unwrap_or(BulkOutcome::Done),
                         Err(error) => BulkOutcome::Failed(error.clone().into()),
                     };
                 }
@@ -375,6 +390,41 @@ impl Bulk {
                 self.progress(done, total);
             }
         }
+    }
+
+    /// Removes plans here, and has their owners remove those of other worlds. Returns those that
+    /// are still there, with the reason.
+    async fn remove(
+        &self,
+        heads: Vec<(PlanId, Seq)>,
+    ) -> Result<HashMap<PlanId, BulkOutcome>, StoreError> {
+        let ids: Vec<PlanId> = heads.iter().map(|(plan, _)| *plan).collect();
+        let (own, others): (Vec<_>, Vec<_>) =
+            heads.into_iter().partition(|(plan, _)| self.world.shared.owns(*plan));
+        let asked: Vec<_> = others.into_iter().map(|it| (it.0, self.ask_to_remove(it))).collect();
+        let removed = self.world.shared.journal.remove(own).await;
+        removed.unwrap_or_else(|failure| Err(StoreError::unanswered(&failure)))?;
+        let mut refused = HashMap::new();
+        for (plan, asked) in asked {
+            let outcome = outcome(plan, asked.await);
+            if !matches!(outcome, BulkOutcome::Done) {
+                refused.insert(plan, outcome);
+            }
+        }
+        let left = self.world.ask(move |reader| still_there(reader, &ids)).await?;
+        let kept = left.into_iter().map(|plan| {
+            let why = || "something has happened to it meanwhile".to_owned();
+            let why = refused.remove(&plan).unwrap_or_else(|| BulkOutcome::Left { why: why() });
+            (plan, why)
+        });
+        Ok(kept.collect())
+    }
+
+    /// Has another world remove its plan.
+    fn ask_to_remove(&self, (plan, head): (PlanId, Seq)) -> Completion<Answer> {
+        let (reply, done) = completion();
+        self.world.shared.ask_elsewhere(plan, RequestKind::Remove { plan, head }, reply);
+        done
     }
 
     fn progress(&self, done: usize, total: usize) {

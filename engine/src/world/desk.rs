@@ -84,6 +84,13 @@ impl Shared {
                 answered(AnswerKind::Heard)
             }
             RequestKind::Keyed { service, key, request } => self.take_keyed(&service, key, request),
+            // The asker looks whether it is still there.
+            RequestKind::Remove { plan, head } => {
+                let removed = self.journal().remove(vec![(plan, head)]);
+                removed.map(|removed| {
+                    Ok(Answer(AnswerKind::Done(removed.map(drop).map_err(PlanError::from))))
+                })
+            }
         }
     }
 

@@ -100,12 +100,14 @@ impl Shared {
             }
             _ => {}
         }
-        // An event or an order with an id is taken once; other requests must not be repeated.
+        // An event or an order with an id is taken once, and a removed plan is gone; other requests
+        // must not be repeated.
         let is_repeatable = matches!(
             &request,
             RequestKind::Event { id: Some(_), .. }
                 | RequestKind::Order { kind: OrderKind::Once { .. }, .. }
                 | RequestKind::Heartbeat { .. }
+                | RequestKind::Remove { .. }
         );
         let patience = if is_repeatable { REPEATED } else { ONCE };
         self.hub().spawn(async move {

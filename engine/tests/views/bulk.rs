@@ -97,6 +97,25 @@ fn each_order_does_what_its_dry_run_said() {
 }
 
 #[test]
+fn plans_that_an_order_is_not_for_keep_it_from_no_other_however_many_they_are() {
+    let theatre = Theatre::new();
+    for _ in 0..300 {
+        let piece = theatre.world.trigger::<Piece>("a".to_owned());
+        theatre.sim.block_on(piece).unwrap().unwrap();
+    }
+    theatre.sim.run_until_idle();
+    let [_, _, wait] = three(&theatre);
+    let two = NonZeroUsize::new(2).unwrap();
+    for order in [BulkOrder::Pause, BulkOrder::Cancel] {
+        let bulk = theatre.world.bulk(oldest()).plans_max(two);
+        let report = theatre.sim.block_on(bulk.run(order, "eva")).unwrap().unwrap();
+        let expected = if order == BulkOrder::Pause { 1 } else { 2 };
+        assert_eq!((report.touched(), report.left(), report.has_more), (expected, 2, false));
+    }
+    assert_eq!(theatre.settle(&wait).result(), PlanResult::Cancelled);
+}
+
+#[test]
 fn failed_steps_are_skipped_or_begin_again_in_one_go() {
     let theatre = Theatre::new();
     let [_, bad, _] = three(&theatre);

@@ -1,13 +1,15 @@
 //! What plans have beside their steps when their owner changes: schedules, locks, sub-plans, queues.
 
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use turnwheel_engine::schedule::{Expected, ScheduleView};
 use turnwheel_engine::store::{Filter, PlanRow};
 use turnwheel_engine::{
-    Action, ActionError, Cause, MemoryStore, Next, PlanHandle, PlanId, PlanResult, PlanState,
-    Queue, RunAsync, RunsAsync, ScheduleError, Singleton, StepContext, Store, TriggerError, World,
+    Action, ActionError, BulkOrder, Cause, MemoryStore, Next, PlanHandle, PlanId, PlanResult,
+    PlanState, Queue, RunAsync, RunsAsync, ScheduleError, Singleton, StepContext, Store,
+    TriggerError, World,
 };
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::Completer;
@@ -15,7 +17,7 @@ use turnwheel_sqlite::SqliteStore;
 
 use crate::common::calendar::{every, launches, set_clock, HOUR};
 use crate::common::worlds::Stage;
-use crate::common::{part, step_of, Play, Script};
+use crate::common::{part, step_of, Piece, Play, Script};
 
 fn over_both(test: impl Fn(Stage)) {
     test(Stage::over(MemoryStore::new()));
@@ -60,6 +62,27 @@ fn schedules_launch_each_time_once_whichever_world_serves_them() {
         let said: Vec<String> =
             [on_first, on_second, on_third].iter().flat_map(Script::said).collect();
         assert_eq!(said.iter().filter(|line| *line == "a").count(), 6, "{said:?}");
+    });
+}
+
+#[test]
+fn plans_of_all_worlds_are_deleted_by_whichever_world_is_asked() {
+    over_both(|stage| {
+        let (first, _said) = stage.executor("first");
+        let (second, _said) = stage.executor("second");
+        for number in 0..8 {
+            let world = if number % 2 == 0 { &first } else { &second };
+            let plan = stage.passing(world.trigger::<Piece>("a".to_owned())).unwrap();
+            stage.passing(plan.finished()).expect("it ends");
+        }
+        let client = stage.client("client");
+        for asked in [&second, &client] {
+            let four = NonZeroUsize::new(4).expect("it is not 0");
+            let bulk = asked.bulk(Filter::default()).plans_max(four);
+            let report = stage.passing(bulk.run(BulkOrder::Delete, "eva")).expect("it is done");
+            assert_eq!((report.touched(), report.left(), report.failed()), (4, 0, 0), "{report:?}");
+        }
+        assert!(plans(&stage, &client, "piece").is_empty());
     });
 }
 

@@ -1,7 +1,10 @@
 //! Events of flows, where several worlds have one store.
 
+use std::time::Duration;
+
 use serde_json::{json, Value};
-use turnwheel_engine::{MemoryStore, PlanHandle, StoreError, World};
+use turnwheel_engine::schedule::Schedule;
+use turnwheel_engine::{MemoryStore, Payload, PlanHandle, StoreError, World};
 use turnwheel_flow::{result, CloudEvent, FakeIo, Flow, FlowError, Flows, WithFlows};
 use turnwheel_runtime::sim::Sim;
 use turnwheel_testkit::FaultStore;
@@ -57,6 +60,19 @@ fn an_event_reaches_those_who_listen_in_all_worlds() {
     }
     let again = stage.passing(flows.publish(event("1"))).expect("nobody is there");
     assert_eq!(again.delivered, 0);
+}
+
+#[test]
+fn a_schedule_may_launch_a_flow_that_was_added_at_another_world_just_now() {
+    let stage = Stage::over(MemoryStore::new());
+    let (_first, flows) = executor(&stage, "first");
+    let (second, _far) = executor(&stage, "second");
+    let flow = load("do: [ { a: { set: { b: 1 } } } ]\n");
+    stage.passing(flows.add(&flow)).expect("it is added");
+    let input = Payload::of(&flow.start(json!({}))).expect("it is small");
+    let schedule = Schedule::every("hourly", Duration::from_secs(3_600));
+    let schedule = schedule.action_named("flow", input);
+    stage.passing(second.schedules().put(schedule)).unwrap().expect("the flow is known");
 }
 
 #[test]
