@@ -1,6 +1,7 @@
 //! Jobs over a real store and server: the command line, Dkron's API, commands.
 
 use serde_json::{json, Value};
+use turnwheel::engine::Time;
 
 use crate::serve_common::{eventually, Place, Serve};
 
@@ -21,6 +22,18 @@ pub(crate) fn shell(server: &Serve, job: &str, config: &Value) -> (Value, String
     let launch = over(server, job);
     let output = server.get(&format!("{path}/launches/1/output")).ok();
     (launch, output["output"].as_str().unwrap_or_default().to_owned())
+}
+
+#[test]
+fn run_has_the_time_that_its_command_took() {
+    let place = Place::new();
+    let server = place.serve(&["--allow-shell"]);
+    let (launch, _) = shell(&server, "slow", &json!({"command": "sleep 0.3"}));
+    let run = &launch["runs"][0];
+    let time = |of: &Value| of.as_str().and_then(|text| text.parse::<Time>().ok());
+    let (began, ended) = (time(&run["started_at"]), time(&run["ended_at"]));
+    let took = ended.expect("it has an end").0 - began.expect("it has a begin").0;
+    assert!((300_000..60_000_000).contains(&took), "{launch}");
 }
 
 #[test]

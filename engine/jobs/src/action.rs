@@ -1,6 +1,7 @@
 //! The action of a run: its plan calls an executor once, and keeps the output.
 
 use serde::{Deserialize, Serialize};
+use turnwheel_engine::internal;
 use turnwheel_engine::{
     Action, ActionError, Cause, Concurrency, Next, OnInterrupt, Plan, PlanResult, PlanView,
     Planner, Queue, Rescue, Run, Runs, Singleton, StepContext, StepState, Time, WorldBuilder,
@@ -142,7 +143,9 @@ impl Run for RunJob {
         };
         keep_end(&mut done, step.input.output_max);
         step.output.is_cut = Some(done.output_bytes > done.output.len() as u64);
-        let (started_at, ended_at) = (step.output.started_at.unwrap_or(now), step.now());
+        // The time of a step stands still while it runs.
+        let ended_at = self.executors.world().map_or(now, |world| internal::now(&world));
+        let started_at = step.output.started_at.unwrap_or(now);
         step.output.ended_at = Some(ended_at);
         let problems = self.executors.process(&step.input, &mut done, started_at, ended_at);
         step.output.note = problems.join("; ");
