@@ -277,7 +277,7 @@ fn show(settings: &Settings, name: &str, is_elements: bool, output: &Output) -> 
     let found = ask(settings, here, |server| server.send("GET", &path, None))?;
     let text = string(&found["text"]);
     if is_elements {
-        let definition = Definition::read(text, name).map_err(Exit::failed)?;
+        let definition = Definition::read_stored(text, name).map_err(Exit::failed)?;
         return output.json(name, &definition.to_ancestor());
     }
     output.one(name, &found, || format!("{}\n", text.trim_end()))
@@ -332,7 +332,8 @@ fn event(
 ) -> Result<(), Exit> {
     let event = CloudEvent::new(id, "turnwheel", kind).subject(user).data(data.clone());
     let here = |all: &Journeys, _: &str| {
-        let event = Event::new(platform, user, event.key(), kind).data(data.clone());
+        let made = Event::new(platform, user, &event.id, kind).data(data.clone());
+        let event = made.source(&event.source);
         Ok(json!({ "events": [done(all.event(event))?] }))
     };
     let path = format!("/platforms/{}/events", encoded(platform));

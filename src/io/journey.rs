@@ -89,7 +89,10 @@ fn post(io: &HostIo, message: &Message) -> Result<(), Unsent> {
     })?;
     match answer.status {
         200..=299 => Ok(()),
-        408 | 429 | 500..=599 => Err(Unsent::Again(format!("status {}", answer.status))),
-        status => Err(Unsent::Never(format!("status {status}"))),
+        // It refuses the message itself: the same one again would change nothing.
+        status @ (400 | 401 | 403 | 405 | 410 | 413 | 414 | 415 | 422) => {
+            Err(Unsent::Never(format!("status {status}")))
+        }
+        status => Err(Unsent::Again(format!("status {status}"))),
     }
 }

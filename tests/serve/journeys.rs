@@ -48,6 +48,37 @@ fn what_is_no_event_is_refused(server: &Serve) {
 }
 
 #[test]
+fn batch_is_known_again_as_a_whole_or_refused() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    let text = "journey: loop\nplatform: shop\nelements:\n  a: { start: { on: go }, then: b }\n  \
+                b: { wait: { on: more, for: P9D }, then: b, otherwise: end }\n";
+    place.ok(&["journey", "add", &place.write("loop.yaml", text)]);
+    publish(&server, ONE, &event("0", "go", "v", Value::Null));
+    let batch = |count: usize| -> Value {
+        (0..count).map(|id| event(&format!("x{id}"), "more", "v", Value::Null)).collect()
+    };
+    let headers = [("content-type", BATCH)];
+    let larger = batch(129).to_string();
+    let refused = server.send("POST", EVENTS, &headers, Some(&larger));
+    refused.is_problem(400, "event-invalid");
+    assert!(refused.text.contains("at most 128 events of one user"), "{}", refused.text);
+    let bad = json!([
+        event("y1", "more", "v", Value::Null),
+        event("y2", "more", &"w".repeat(201), json!(1))
+    ]);
+    let refused = server.send("POST", EVENTS, &headers, Some(&bad.to_string()));
+    refused.is_problem(422, "journey-invalid");
+    assert!(refused.text.contains("event 2 («y2»), and none was taken"), "{}", refused.text);
+    for is_repeated in [false, true] {
+        let taken = publish(&server, BATCH, &batch(128));
+        let taken = taken["events"].as_array().cloned().unwrap_or_default();
+        assert_eq!(taken.len(), 128);
+        assert!(taken.iter().all(|one| one["is_repeated"] == is_repeated), "{taken:?}");
+    }
+}
+
+#[test]
 fn users_walk_through_a_journey_over_http_and_survive_a_kill() {
     let place = Place::new();
     let server = place.serve(&[]);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use base64::Engine;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use turnwheel_engine::{Time, TimeError};
 
 use crate::text::nearest;
 
@@ -55,6 +56,16 @@ fn version() -> String {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is no event of CloudEvents 1.0: {0}")]
 pub struct NoEvent(String);
+
+/// Refuses what is no time of RFC 3339. Its year may be any: clocks of senders may be far off.
+fn check_time(text: &str) -> Result<(), TimeError> {
+    let near = || format!("2000{}", text.get(4..)?).parse::<Time>().ok();
+    let is_year = |year: &str| year.bytes().all(|digit| digit.is_ascii_digit());
+    match text.parse::<Time>() {
+        Err(_) if text.get(..4).is_some_and(is_year) && near().is_some() => Ok(()),
+        parsed => parsed.map(drop),
+    }
+}
 
 impl CloudEvent {
     /// An event without data.
@@ -127,8 +138,12 @@ impl CloudEvent {
         if event.specversion != "1.0" {
             return Err(wrong(format!("the version «{}» is not known", event.specversion)));
         }
+        if event.source.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            let problem = "«source» is a reference to a URI: no blank may be in it";
+            return Err(wrong(problem.to_owned()));
+        }
         if let Some(time) = &event.time {
-            time.parse::<turnwheel_engine::Time>().map_err(|error| wrong(error.to_string()))?;
+            check_time(time).map_err(|error| wrong(error.to_string()))?;
         }
         if event.data.is_some() && event.data_base64.is_some() {
             return Err(wrong("it has data twice".to_owned()));
@@ -146,7 +161,7 @@ impl CloudEvent {
         serde_json::to_value(self).unwrap_or(Value::Null)
     }
 
-    /// Its unique key.
+    /// Its unique key: no source has a blank.
     pub fn key(&self) -> String {
         format!("{} {}", self.source, self.id)
     }
@@ -218,7 +233,16 @@ mod tests {
         assert!(wrong(json!({ "id": "" })).contains("«id»"));
         assert!(wrong(json!({ "specversion": "0.3" })).contains("0.3"));
         assert!(wrong(json!({ "Upper": 1 })).contains("«Upper»"));
-        assert!(wrong(json!({ "time": "yesterday" })).contains("yesterday"));
+        for time in ["yesterday", "9999-31-12T00:00:00Z", "9999-12-31", "-001-01-01T00:00:00Z"] {
+            assert!(wrong(json!({ "time": time })).contains(time), "{time}");
+        }
+        for time in ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "1969-07-20T20:17:40+02:00"] {
+            let mut event = good.clone();
+            event["time"] = json!(time);
+            assert_eq!(CloudEvent::from_value(event).unwrap().time.as_deref(), Some(time));
+        }
+        // Else «a» with the id «b c» would be «a b» with the id «c».
+        assert!(wrong(json!({ "source": "a b" })).contains("no blank"));
         assert!(wrong(json!({ "data": 1, "data_base64": "YQ==" })).contains("twice"));
         assert!(wrong(json!({ "data_base64": "?" })).contains("«data_base64»"));
         for value in [json!({ "a": 1 }), json!([1]), json!(1.5)] {

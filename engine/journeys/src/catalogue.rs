@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use turnwheel_actors::entity::Record;
+use turnwheel_flow::internal::nearest;
 
 use crate::attributes::Attributes;
 use crate::chart::Chart;
 use crate::definition::Definition;
 use crate::element::Kind;
+use crate::error::JourneyError;
 
 /// A journey as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -111,7 +113,7 @@ impl Known {
             if charts.contains_key(&number) {
                 continue;
             }
-            match Definition::read(text, name) {
+            match Definition::read_stored(text, name) {
                 Ok(definition) => {
                     let chart = Chart::new(&definition, kept.number, number);
                     charts.insert(number, Arc::new(chart));
@@ -128,6 +130,20 @@ impl Known {
     pub(crate) fn current(&self) -> Option<&Arc<Chart>> {
         let newest = self.kept.versions.last().filter(|_| !self.kept.is_removed)?;
         self.charts.get(&newest.version)
+    }
+}
+
+impl Known {
+    /// Refuses a map for users under way that names no element of an older version: with a slip of
+    /// the pen they would stay where they are.
+    pub(crate) fn check_moves(&self, of: &Definition) -> Result<(), JourneyError> {
+        let has = |id: &str| self.charts.values().any(|chart| chart.number(id).is_some());
+        let lost = of.settings.moves.keys().find(|id| !has(id));
+        let Some(id) = lost.filter(|_| !self.charts.is_empty()) else { return Ok(()) };
+        let ids = self.charts.values().flat_map(|chart| chart.ids());
+        let near = nearest(id, ids).map(|near| format!(": did you mean «{near}»?"));
+        let problem = format!("no older version has «{id}»{}", near.unwrap_or_default());
+        Err(JourneyError::Invalid { what: "moves", problem })
     }
 }
 

@@ -142,6 +142,10 @@ impl Chart {
         self.numbers.get(id).copied()
     }
 
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().map(|node| node.id.as_str())
+    }
+
     /// Starts, in their order.
     pub(crate) fn starts(&self) -> impl Iterator<Item = (u16, &Node)> {
         (0..).zip(&self.nodes).filter(|(_, node)| node.kind == Kind::Start)

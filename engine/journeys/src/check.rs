@@ -9,18 +9,20 @@ use crate::element::{Element, Kind};
 use crate::limits::{ELEMENTS_MAX, NAME_BYTES_MAX};
 use crate::quiet::{hour, zone};
 
+/// Fields of a condition.
+const RULE_FIELDS: [&str; 4] = ["event", "contains", "equals", "if"];
+
 /// All that is wrong.
 pub(crate) fn check(definition: &Definition, channels: Option<&[&str]>) -> Vec<Wrong> {
-    let mut check = Check { of: definition, channels, ids: HashMap::new(), wrong: Vec::new() };
-    check.head();
-    check.ids();
-    if check.wrong.is_empty() {
-        check.each();
-    }
-    if check.wrong.is_empty() {
-        check.graph();
-    }
-    check.wrong
+    let mut check = Check::new(definition, channels);
+    check.without_effect();
+    check.all()
+}
+
+/// All that is wrong with one that was stored: users may be under way on it, so it may say what has
+/// no effect, which is refused in new ones.
+pub(crate) fn check_stored(definition: &Definition) -> Vec<Wrong> {
+    Check::new(definition, None).all()
 }
 
 struct Check<'a> {
@@ -30,7 +32,52 @@ struct Check<'a> {
     wrong: Vec<Wrong>,
 }
 
-impl Check<'_> {
+impl<'a> Check<'a> {
+    fn new(of: &'a Definition, channels: Option<&'a [&'a str]>) -> Self {
+        Self { of, channels, ids: HashMap::new(), wrong: Vec::new() }
+    }
+
+    fn all(mut self) -> Vec<Wrong> {
+        self.head();
+        self.ids();
+        if self.wrong.is_empty() {
+            self.each();
+        }
+        if self.wrong.is_empty() {
+            self.graph();
+        }
+        self.wrong
+    }
+
+    /// Parts that would be taken and do nothing, or never let anybody through.
+    fn without_effect(&mut self) {
+        let Definition { settings, elements, .. } = self.of;
+        if settings.quiet.as_ref().is_some_and(|quiet| quiet.from == quiet.to) {
+            let message = "quiet hours that end when they begin are none".to_owned();
+            self.whole("quiet", message, Some("leave «quiet» out".to_owned()));
+        }
+        for (number, element) in elements.iter().enumerate() {
+            self.rules(number, element);
+        }
+    }
+
+    /// Conditions that are known, and can hold together. One that is not known would hold always.
+    fn rules(&mut self, number: usize, element: &Element) {
+        let id = &element.id;
+        for name in element.properties.iter().flat_map(|rule| rule.extra.keys()) {
+            let hint = match nearest(name, RULE_FIELDS.into_iter()) {
+                Some(near) => format!("did you mean «{near}»?"),
+                None => format!("a condition has {}", RULE_FIELDS.join(", ")),
+            };
+            self.wrong(number, format!("«{name}» of «{id}» is no condition"), Some(hint));
+        }
+        let kinds = element.properties.iter().filter_map(|rule| rule.event.as_ref());
+        if kinds.collect::<BTreeSet<_>>().len() > 1 {
+            let message = format!("«{id}» asks for events of several kinds at once: none is");
+            self.wrong(number, message, Some("make an element for each kind".to_owned()));
+        }
+    }
+
     fn wrong(&mut self, element: usize, message: String, suggestion: Option<String>) {
         self.wrong.push(Wrong { element: Some(element), field: "", message, suggestion });
     }

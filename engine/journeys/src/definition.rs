@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use turnwheel_flow::internal::{Complaint, Source};
 use turnwheel_flow::Problems;
 
-use crate::check::check;
+use crate::check::{check, check_stored};
 use crate::element::{Element, Settings};
 use crate::ours;
 
@@ -52,7 +52,7 @@ impl Definition {
     ///
     /// All that is wrong, each with its place.
     pub fn read(text: &str, path: &str) -> Result<Self, Problems> {
-        Self::checked(text, path, None)
+        Self::checked(text, path, |definition| check(definition, None))
     }
 
     /// The same for a server with these channels: messages through others are wrong.
@@ -61,10 +61,24 @@ impl Definition {
     ///
     /// All that is wrong, each with its place.
     pub fn read_for(text: &str, path: &str, channels: &[&str]) -> Result<Self, Problems> {
-        Self::checked(text, path, Some(channels))
+        Self::checked(text, path, |definition| check(definition, Some(channels)))
     }
 
-    fn checked(text: &str, path: &str, channels: Option<&[&str]>) -> Result<Self, Problems> {
+    /// The same of one that was stored, maybe by an older program: what has no effect, and is
+    /// refused in new ones, is left in it.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong, each with its place.
+    pub fn read_stored(text: &str, path: &str) -> Result<Self, Problems> {
+        Self::checked(text, path, check_stored)
+    }
+
+    fn checked(
+        text: &str,
+        path: &str,
+        check: impl FnOnce(&Self) -> Vec<Wrong>,
+    ) -> Result<Self, Problems> {
         let source = Source::read(text, path)?;
         let value = source.value();
         let is_ours = value.get("journey").is_some() || value.get("elements").is_none();
@@ -77,7 +91,7 @@ impl Definition {
             },
             _ => ours::read(&source, &value)?,
         };
-        let wrong = check(&definition, channels);
+        let wrong = check(&definition);
         if wrong.is_empty() {
             return Ok(definition);
         }

@@ -105,7 +105,10 @@ impl Definitions {
         for _ in 0..CONFLICTS_MAX {
             let known = self.refresh().await?;
             let (mut kept, stored) = match known.journeys.get(name) {
-                Some(known) => (known.kept.clone(), known.stored),
+                Some(known) => {
+                    known.check_moves(definition)?;
+                    (known.kept.clone(), known.stored)
+                }
                 None => (Kept::new(self.next_number(&known).await?), 0),
             };
             let is_new = kept.add(text, at, by);

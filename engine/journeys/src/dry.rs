@@ -1,6 +1,7 @@
 //! A definition against recorded events: nothing is stored and nothing is sent.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 use turnwheel_engine::Time;
@@ -8,7 +9,8 @@ use turnwheel_engine::Time;
 use crate::catalogue::{Catalogue, Kept};
 use crate::definition::Definition;
 use crate::error::JourneyError;
-use crate::event::{user_key, Event};
+use crate::event::{size, user_key, Event};
+use crate::limits::{TRIED_MESSAGE_BYTES, TRIED_STEPS_MAX};
 use crate::outbox::Sender;
 use crate::row::Row;
 use crate::trial::TriedMessage;
@@ -31,7 +33,7 @@ use crate::walk::Turn;
 /// let mut run = DryRun::new(&definition);
 /// let at = "2026-01-05T12:00:00Z".parse()?;
 /// run.event(at, Event::new("shop", "ann", "1", "customer.created"))?;
-/// let moved = run.until("2026-01-09T00:00:00Z".parse()?);
+/// let moved = run.until("2026-01-09T00:00:00Z".parse()?)?;
 /// assert_eq!(moved[0].1.path, ["hello", "hello.1", "answer"]);
 /// assert_eq!(moved[1].1.path, ["answer", "answer.otherwise", "end"]);
 /// assert_eq!(moved[1].1.at.to_string(), "2026-01-08T12:00:00Z");
@@ -45,6 +47,10 @@ pub struct DryRun {
     due: BTreeSet<(u64, String)>,
     moved: Vec<(String, Moved)>,
     messages: Vec<TriedMessage>,
+    /// What may still come of it, see [`TRIED_STEPS_MAX`].
+    steps_left: usize,
+    /// When it has to be over.
+    ends: Option<Instant>,
 }
 
 impl DryRun {
@@ -54,7 +60,8 @@ impl DryRun {
         kept.add(&definition.to_ancestor().to_string(), 0, "");
         let catalogue = Catalogue::only(&definition.name, kept);
         let (rows, due) = Default::default();
-        Self { catalogue, rows, due, moved: Vec::new(), messages: Vec::new() }
+        let (moved, messages, steps_left) = (Vec::new(), Vec::new(), TRIED_STEPS_MAX);
+        Self { catalogue, rows, due, moved, messages, steps_left, ends: None }
     }
 
     /// Gives attributes to a user.
@@ -78,11 +85,11 @@ impl DryRun {
     ///
     /// # Errors
     ///
-    /// No row could hold the event.
+    /// No row could hold the event, or too much has come of the events before.
     pub fn event(&mut self, at: Time, event: Event) -> Result<(), JourneyError> {
         event.check()?;
         let key = user_key(&event.platform, &event.user)?;
-        self.advance(at);
+        self.advance(at)?;
         let event = std::sync::Arc::new(event);
         self.turn(key, to_ms(at), |turn| {
             turn.event(&event);
@@ -91,9 +98,19 @@ impl DryRun {
     }
 
     /// Lets time pass, and returns all moves with their users, in their order.
-    pub fn until(&mut self, at: Time) -> Vec<(String, Moved)> {
-        self.advance(at);
-        std::mem::take(&mut self.moved)
+    ///
+    /// # Errors
+    ///
+    /// Too much comes of it: more than [`TRIED_STEPS_MAX`] in all.
+    pub fn until(&mut self, at: Time) -> Result<Vec<(String, Moved)>, JourneyError> {
+        self.advance(at)?;
+        Ok(std::mem::take(&mut self.moved))
+    }
+
+    /// The same, if it takes no longer than this.
+    #[must_use]
+    pub(crate) fn within(self, limit: Duration) -> Self {
+        Self { ends: Some(Instant::now() + limit), ..self }
     }
 
     /// The messages that would have left, in their order.
@@ -106,11 +123,24 @@ impl DryRun {
         self.rows.iter().map(|(key, row)| view::user(&self.catalogue, key, row)).collect()
     }
 
-    fn advance(&mut self, at: Time) {
+    fn advance(&mut self, at: Time) -> Result<(), JourneyError> {
         while self.due.first().is_some_and(|(due, _)| *due <= to_ms(at)) {
-            let Some((due, key)) = self.due.pop_first() else { return };
+            let Some((due, key)) = self.due.pop_first() else { break };
+            self.check_limits(due)?;
             self.turn(key, due, |turn| turn.due());
         }
+        self.check_limits(to_ms(at))
+    }
+
+    fn check_limits(&self, now: u64) -> Result<(), JourneyError> {
+        let what = match self.ends {
+            _ if self.steps_left == 0 => "so much comes of the events",
+            Some(ends) if Instant::now() >= ends => "the events take so long",
+            _ => return Ok(()),
+        };
+        let problem =
+            format!("{what} that it ends at {}: let it go on to an earlier time", time(now));
+        Err(JourneyError::Invalid { what: "until", problem })
     }
 
     fn turn(&mut self, key: String, now: u64, decide: impl FnOnce(&mut Turn<'_>)) {
@@ -124,9 +154,13 @@ impl DryRun {
         let sender = Sender { world: 0, is_alive: &|_| false };
         while let Some((channel, message)) = turn.claim(&sender) {
             turn.sent(&message.key, &Ok(()));
+            let bytes = size(&message.body, usize::MAX);
+            self.steps_left = self.steps_left.saturating_sub(1 + bytes / TRIED_MESSAGE_BYTES);
             self.messages.push(TriedMessage { at: time(now), channel, message });
         }
         let moved = std::mem::take(&mut turn.moved);
+        let steps: usize = moved.iter().map(|moved| moved.path.len()).sum();
+        self.steps_left = self.steps_left.saturating_sub(steps);
         self.due.extend(row.due().map(|due| (due, key.clone())));
         self.moved.extend(moved.into_iter().map(|moved| (key.clone(), moved)));
     }

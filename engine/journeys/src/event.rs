@@ -24,8 +24,10 @@ pub struct Event {
     pub platform: String,
     /// The user.
     pub user: String,
-    /// A second event of the user with the same id changes nothing.
+    /// A second event of the user with the same id and source changes nothing.
     pub id: String,
+    /// Where it comes from, if somebody said so: a text without blanks.
+    pub source: Option<String>,
     /// Its kind.
     pub kind: String,
     /// Its data.
@@ -43,13 +45,20 @@ impl Event {
         kind: impl Into<String>,
     ) -> Self {
         let (platform, user, id, kind) = (platform.into(), user.into(), id.into(), kind.into());
-        Self { platform, user, id, kind, data: Value::Null, time: None }
+        Self { platform, user, id, source: None, kind, data: Value::Null, time: None }
     }
 
     /// The same with data.
     #[must_use]
     pub fn data(mut self, data: Value) -> Self {
         self.data = data;
+        self
+    }
+
+    /// The same from a source, without which ids of two senders may be the same.
+    #[must_use]
+    pub fn source(mut self, source: impl Into<String>) -> Self {
+        self.source = Some(source.into());
         self
     }
 
@@ -61,9 +70,14 @@ impl Event {
     }
 
     /// Refuses what no row can hold.
-    pub(crate) fn check(&self) -> Result<(), JourneyError> {
+    ///
+    /// # Errors
+    ///
+    /// The part that is too large, or empty.
+    pub fn check(&self) -> Result<(), JourneyError> {
         user_key(&self.platform, &self.user)?;
-        for (what, text) in [("id", &self.id), ("type", &self.kind)] {
+        let source = self.source.iter().map(|source| ("source", source));
+        for (what, text) in [("id", &self.id), ("type", &self.kind)].into_iter().chain(source) {
             if text.is_empty() || text.len() > EVENT_ID_BYTES_MAX {
                 let problem = format!("it has 1 to {EVENT_ID_BYTES_MAX} bytes");
                 return Err(JourneyError::Invalid { what, problem });
@@ -77,7 +91,10 @@ impl Event {
     }
 
     pub(crate) fn digest(&self) -> [u8; 8] {
-        let digest = Sha256::digest(&self.id);
+        let digest = match &self.source {
+            Some(source) => Sha256::digest(format!("{source} {}", self.id)),
+            None => Sha256::digest(&self.id),
+        };
         let mut first = [0; 8];
         first.copy_from_slice(&digest[..8]);
         first
@@ -85,8 +102,8 @@ impl Event {
 
     /// As conditions see it.
     pub(crate) fn scope(&self) -> Value {
-        let Self { id, kind, data, time, .. } = self;
-        json!({ "id": id, "type": kind, "data": data, "time": time })
+        let Self { id, source, kind, data, time, .. } = self;
+        json!({ "id": id, "source": source, "type": kind, "data": data, "time": time })
     }
 
     /// The text that [`contains`](crate::Rule::contains) and `equals` look at.
@@ -131,7 +148,7 @@ pub(crate) fn user_key(platform: &str, user: &str) -> Result<String, JourneyErro
         return Err(JourneyError::Invalid { what: "platform", problem });
     }
     if user.is_empty() || user.len() > USER_BYTES_MAX || user.contains('\0') {
-        let problem = format!("it has 1 to {USER_BYTES_MAX} bytes");
+        let problem = format!("it has 1 to {USER_BYTES_MAX} bytes, and no NUL");
         return Err(JourneyError::Invalid { what: "user", problem });
     }
     Ok(format!("{platform}/{user}"))

@@ -35,8 +35,12 @@ pub const VERSIONS_MAX: usize = 256;
 /// Passes that a user has under way at once.
 pub const PASSES_MAX: usize = 64;
 
-/// Ids of events that are remembered for a user. A repetition of an older one counts as new.
-pub const SEEN_MAX: usize = 32;
+/// Waits of a pass, which parallel lines add up: an event looks at all of them.
+pub const WAITS_MAX: usize = 64;
+
+/// Ids of events that are remembered for a user, and events of a user in one batch. A repetition of
+/// an older one counts as new.
+pub const SEEN_MAX: usize = 128;
 
 /// Segments of the path of a pass that are kept; the oldest go first.
 pub const MOVES_MAX: usize = 32;
@@ -116,6 +120,16 @@ pub const COUNTED_MAX: u64 = 2_000_000;
 
 /// Recorded events that are tried at once on a definition.
 pub const TRIED_EVENTS_MAX: usize = 100_000;
+
+/// What may come of recorded events: elements that are visited, and messages, each with a further
+/// one for every [`TRIED_MESSAGE_BYTES`] of its content. All of it is in memory.
+pub const TRIED_STEPS_MAX: usize = 300_000;
+
+/// See [`TRIED_STEPS_MAX`].
+pub const TRIED_MESSAGE_BYTES: usize = 64;
+
+/// Time that recorded events may take: conditions may be slow.
+pub const TRIED_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Times that a change is decided anew because another node has written the user.
 pub const CONFLICTS_MAX: u32 = 100;

@@ -11,7 +11,7 @@ use crate::definition::Definition;
 use crate::dry::DryRun;
 use crate::error::JourneyError;
 use crate::event::Event;
-use crate::limits::TRIED_EVENTS_MAX;
+use crate::limits::{TRIED_EVENTS_MAX, TRIED_TIME_MAX};
 use crate::outbox::Message;
 use crate::view::{Moved, UserView};
 
@@ -78,14 +78,15 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// An event, an attribute or a time cannot be read.
+    /// An event, an attribute or a time cannot be read, or too much comes of them, see
+    /// [`TRIED_STEPS_MAX`](crate::limits::TRIED_STEPS_MAX).
     pub fn on(self, definition: &Definition) -> Result<Tried, JourneyError> {
         if self.events.len() > TRIED_EVENTS_MAX {
             let problem = format!("there are at most {TRIED_EVENTS_MAX}");
             return Err(JourneyError::Invalid { what: "events", problem });
         }
         let platform = &definition.settings.platform;
-        let mut run = DryRun::new(definition);
+        let mut run = DryRun::new(definition).within(TRIED_TIME_MAX);
         for (user, attributes) in self.users {
             run.user(platform, &user, attributes)?;
         }
@@ -99,7 +100,7 @@ impl Recording {
         for (time, event) in events.into_iter().take_while(|(time, _)| *time <= end) {
             run.event(time, event)?;
         }
-        let moved = run.until(end).into_iter().map(|(key, moved)| {
+        let moved = run.until(end)?.into_iter().map(|(key, moved)| {
             let user = key.split_once('/').map_or(key.as_str(), |(_, user)| user).to_owned();
             TriedMove { user, moved }
         });
@@ -133,6 +134,6 @@ fn recorded(platform: &str, mut value: Value) -> Result<(Time, Event), JourneyEr
     let at = event.time.as_deref().ok_or_else(|| lacks("time"))?;
     let user = event.subject.as_deref().ok_or_else(|| lacks("subject"))?;
     let data = event.data.clone().unwrap_or_default();
-    let made = Event::new(platform, user, event.key(), &event.kind).data(data);
+    let made = Event::new(platform, user, &event.id, &event.kind).data(data).source(&event.source);
     Ok((time("events", at)?, made))
 }

@@ -11,7 +11,9 @@ use crate::catalogue::Catalogue;
 use crate::chart::{Chart, Node, Test};
 use crate::element::{Entry, Kind, Unmatched};
 use crate::event::Event;
-use crate::limits::{DATA_BYTES_MAX, ENDED_MAX, MOVES_MAX, PASSES_MAX, SEEN_MAX, STEPS_MAX};
+use crate::limits::{
+    DATA_BYTES_MAX, ENDED_MAX, MOVES_MAX, PASSES_MAX, SEEN_MAX, STEPS_MAX, WAITS_MAX,
+};
 use crate::row::{Cause, Ended, Entered, Move, Pass, Row, Wait, Why};
 use crate::view::Moved;
 
@@ -247,7 +249,7 @@ impl<'a> Turn<'a> {
             match node.kind {
                 Kind::End => {}
                 Kind::Line => open.extend(node.next.first()),
-                Kind::Trigger => self.wait(pass, number, node),
+                Kind::Trigger => self.wait(pass, number, node, segment),
                 _ => {
                     self.set(pass, node, segment);
                     self.send(chart, pass, number, segment);
@@ -259,7 +261,10 @@ impl<'a> Turn<'a> {
         }
     }
 
-    fn wait(&mut self, pass: &mut Pass, element: u16, node: &Node) {
+    fn wait(&mut self, pass: &mut Pass, element: u16, node: &Node, segment: &mut Segment) {
+        if pass.waits.len() >= WAITS_MAX {
+            return segment.note(format!("«{}» was left: {WAITS_MAX} waits are there", node.id));
+        }
         self.row.last_wait += 1;
         let due = node.due(self.now);
         pass.waits.push(Wait { number: self.row.last_wait, element, since: self.now, due });

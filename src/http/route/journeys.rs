@@ -1,6 +1,6 @@
 //! Journeys: definitions, users and their events. `docs/journeys.md` describes it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -8,6 +8,7 @@ use axum::Json as Answer;
 use serde::Deserialize;
 use serde_json::{json, Map, Value};
 use turnwheel_flow::CloudEvent;
+use turnwheel_journeys::limits::SEEN_MAX;
 use turnwheel_journeys::{
     Definition, Event, JourneyCounts, JourneyError, Journeys, Recording, Tried, UserView,
 };
@@ -125,7 +126,7 @@ pub(in crate::http) async fn elements(
     NameAt(name): NameAt,
 ) -> Result<Answer<Value>, Problem> {
     let found = journeys(&api)?.get(&name).await?;
-    let definition = Definition::read(&found.text, &name)
+    let definition = Definition::read_stored(&found.text, &name)
         .map_err(|problems| Problem::new(Code::JourneyInvalid, problems.to_string()))?;
     Ok(Answer(definition.to_ancestor()))
 }
@@ -247,6 +248,7 @@ pub(in crate::http) async fn events(
     let events = cloudevents::read(&headers, &body)?;
     let events = events.into_iter().map(|event| of(&platform, event));
     let events = events.collect::<Result<Vec<Event>, Problem>>()?;
+    check_batch(&events)?;
     // All are under way at once: they share commits, and those of one user keep their order.
     let asked: Vec<_> = events.into_iter().map(|event| journeys.event(event)).collect();
     let mut taken = Vec::new();
@@ -297,16 +299,18 @@ pub(in crate::http) async fn dry_run(
     State(api): State<Api>,
     Json(spec): Json<DryRunSpec>,
 ) -> Result<Answer<Tried>, Problem> {
-    let text = match (spec.definition, spec.journey) {
-        (Some(text), _) => text,
-        (None, Some(name)) => journeys(&api)?.get(&name).await?.text,
+    let read = match (spec.definition, spec.journey) {
+        (Some(text), _) => Definition::read(&text, "definition"),
+        (None, Some(name)) => {
+            Definition::read_stored(&journeys(&api)?.get(&name).await?.text, &name)
+        }
         (None, None) => {
             let detail = "name a «journey», or give the text of a «definition»";
             return Err(Problem::new(Code::JourneyInvalid, detail));
         }
     };
-    let definition = Definition::read(&text, "definition")
-        .map_err(|problems| Problem::new(Code::JourneyInvalid, problems.to_string()))?;
+    let definition =
+        read.map_err(|problems| Problem::new(Code::JourneyInvalid, problems.to_string()))?;
     let mut recording = Recording::new(spec.events);
     (recording.users, recording.until) = (spec.users, spec.until);
     // It counts in memory and may take long: beside the threads that serve.
@@ -315,13 +319,37 @@ pub(in crate::http) async fn dry_run(
     Ok(Answer(tried?))
 }
 
+/// Refuses a batch with an event that no row can hold, or that would not be known again when it is
+/// sent a second time.
+fn check_batch(events: &[Event]) -> Result<(), Problem> {
+    let mut of_users: HashMap<&str, usize> = HashMap::new();
+    for (number, event) in events.iter().enumerate() {
+        if let Err(problem) = event.check() {
+            let number = number + 1;
+            let detail = format!("event {number} («{}»), and none was taken: {problem}", event.id);
+            return Err(Problem::new(Code::JourneyInvalid, detail));
+        }
+        let of_user = of_users.entry(&event.user).or_default();
+        *of_user += 1;
+        if *of_user > SEEN_MAX {
+            let detail = format!(
+                "a batch has at most {SEEN_MAX} events of one user, as many as are remembered; \
+                 «{}» has more: send them in several batches, one after the other",
+                event.user
+            );
+            return Err(Problem::new(Code::EventInvalid, detail));
+        }
+    }
+    Ok(())
+}
+
 fn of(platform: &str, event: CloudEvent) -> Result<Event, Problem> {
     let Some(user) = &event.subject else {
         let detail = "an event of a user has the user as its «subject»";
         return Err(Problem::new(Code::EventInvalid, detail));
     };
     let data = event.data.clone().unwrap_or_default();
-    let made = Event::new(platform, user, event.key(), &event.kind).data(data);
+    let made = Event::new(platform, user, &event.id, &event.kind).data(data).source(&event.source);
     Ok(match event.time {
         Some(time) => made.time(time),
         None => made,

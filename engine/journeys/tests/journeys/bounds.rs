@@ -4,10 +4,10 @@ use std::future::{poll_fn, Future};
 use std::pin::pin;
 use std::task::Poll;
 
-use serde_json::Value;
+use serde_json::{json, Value};
 use turnwheel_engine::limits::COMMIT_SPARE_MAX;
 use turnwheel_engine::MemoryStore;
-use turnwheel_journeys::JourneyError;
+use turnwheel_journeys::{Definition, JourneyError, Recording};
 use turnwheel_testkit::FaultStore;
 
 use super::common::{ancestor, open_with, options, paths, Stage, DAY, HOUR, KEYWORD, P, SECOND};
@@ -177,4 +177,46 @@ fn event_is_taken_soon_while_many_users_are_due() {
     assert!(all >= USERS / COMMIT_SPARE_MAX as u64, "commits of due users are short: {all}");
     let over = (0..USERS).filter(|user| stage.user(&format!("u{user}")).passes.is_empty());
     assert_eq!(over.count() as u64, USERS, "all have taken their default lines");
+}
+
+const DOUBLING: &str = "journey: twice
+platform: P
+elements:
+  a: { start: { on: go }, then: w }
+  w: { wait: { on: more }, then: c }
+  c:
+    choose: all
+    lines: [ { if: 'true', then: w }, { if: 'true', then: w } ]
+    otherwise: end
+";
+
+#[test]
+fn waits_of_a_pass_that_double_with_each_event_are_bounded_and_the_path_says_so() {
+    let stage = Stage::new();
+    stage.put(DOUBLING);
+    stage.happen("u", "go", Value::Null);
+    let mut last = Vec::new();
+    for _ in 0..12 {
+        last = stage.happen("u", "more", Value::Null).moved;
+    }
+    assert_eq!(stage.waits("u").len(), 64);
+    let problem = last.iter().find_map(|moved| moved.problem.as_deref());
+    assert!(problem.is_some_and(|it| it.contains("64 waits are there")), "{problem:?}");
+}
+
+#[test]
+fn dry_run_of_which_too_much_comes_ends_with_the_time_that_it_reached() {
+    let text = "journey: fast\nplatform: P\nelements:\n  a: { start: { on: go }, then: w }\n  \
+                w: { wait: { on: x, for: PT0.001S }, then: end, otherwise: w }\n";
+    let definition = Definition::read(text, "fast.yaml").expect("it is taken");
+    let event = json!({ "id": "1", "source": "t", "type": "go", "subject": "u",
+        "time": "2026-01-01T00:00:00Z" });
+    let mut recording = Recording::new(vec![event]);
+    recording.until = Some("2026-02-01T00:00:00Z".to_owned());
+    let said = recording.on(&definition).expect_err("it has no end").to_string();
+    assert!(
+        said.starts_with("until: so much comes of the events") || said.contains("so long"),
+        "{said}"
+    );
+    assert!(said.contains("let it go on to an earlier time"), "{said}");
 }

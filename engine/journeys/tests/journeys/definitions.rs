@@ -98,6 +98,8 @@ fn wrong_definitions_are_refused_with_place_and_suggestion() {
     let cap =
         quiet.replace("quiet: { from: '25:00', to: '08:00' }", "cap: { messages: 0, per: P1D }");
     assert!(problems(&cap).contains("a cap of no message sends nothing"), "{}", problems(&cap));
+    let same = quiet.replace("25:00", "08:00");
+    assert!(problems(&same).contains("are none"), "{}", problems(&same));
     assert!(problems("[]").contains("the name has 1 to"), "{}", problems("[]"));
     assert!(problems("[{\"id\": 1}]").contains("this is no element"));
 }
@@ -119,6 +121,22 @@ fn elements_that_are_named_before_others_lead_to_them() {
     elements[6]["incomings"] = serde_json::json!([5, 7]);
     let said = problems(&elements.to_string());
     assert!(said.contains("«7» is named before «6» and leads not there"), "{said}");
+}
+
+#[test]
+fn conditions_of_a_list_that_are_not_known_or_cannot_hold_are_refused() {
+    let with = |properties: serde_json::Value| {
+        let mut elements = ancestor();
+        elements[4]["properties"] = properties;
+        problems(&elements.to_string())
+    };
+    let said = with(serde_json::json!([{ "event": "keyword", "contians": "z" }]));
+    assert!(said.contains("«contians» of «4» is no condition"), "{said}");
+    assert!(said.contains("did you mean «contains»?"), "{said}");
+    let said = with(serde_json::json!([{ "type": "keyword", "operator": "contains" }]));
+    assert!(said.contains("a condition has event, contains, equals, if"), "{said}");
+    let said = with(serde_json::json!([{ "event": "keyword" }, { "event": "scan" }]));
+    assert!(said.contains("several kinds at once"), "{said}");
 }
 
 #[test]

@@ -64,6 +64,19 @@ fn gigantic_attributes_are_refused_and_change_nothing() {
 }
 
 #[test]
+fn events_of_two_sources_with_one_id_are_two() {
+    let stage = Stage::new();
+    stage.put(&ASK.replace("on: answer,", "on: answer, if: '.event.source == \"/b\"',"));
+    stage.happen("u", "go", Value::Null);
+    let event = |source: &str, id: &str| Event::new(P, "u", id, "answer").source(source);
+    let taken = |event| stage.wait(stage.journeys.event(event)).expect("it is taken");
+    assert!(taken(event("/a", "1")).moved.is_empty(), "a condition sees the source");
+    assert_eq!(taken(event("/b", "1")).moved.len(), 1);
+    assert!(taken(event("/b", "1")).is_repeated);
+    assert!(!taken(event("/a", "1")).is_repeated, "that one changed nothing");
+}
+
+#[test]
 fn clocks_of_senders_do_not_move_waits() {
     let stage = Stage::new();
     stage.put(ASK);

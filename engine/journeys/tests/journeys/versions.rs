@@ -57,6 +57,19 @@ fn user_who_moves_waits_as_long_as_the_new_version_says() {
 }
 
 #[test]
+fn map_that_names_no_element_of_an_older_version_is_refused() {
+    let stage = Stage::new();
+    let text = |name: &str| ask(&format!("under_way: move\nmoves: {{ {name}: wait }}\n"), None);
+    stage.put(&text("none"));
+    stage.sim.advance(HOUR);
+    let put =
+        |text: String| stage.sim.block_on(stage.journeys.put(&text, "test")).expect("it ends");
+    let said = put(text("wiat")).expect_err("it is a slip of the pen").to_string();
+    assert_eq!(said, "moves: no older version has «wiat»: did you mean «wait»?");
+    put(text("wait")).expect("that is there");
+}
+
+#[test]
 fn users_move_at_once_also_after_a_crash_while_they_do() {
     let mut stage = Stage::new();
     stage.put(&ask("", None));
