@@ -4,6 +4,7 @@ mod adopt;
 mod asking;
 mod builder;
 mod bulk;
+mod bulk_report;
 mod by_key;
 mod chunks;
 mod claims;
@@ -59,7 +60,8 @@ use turnwheel_runtime::{Completer, Completion, Failure};
 
 pub use asking::Asking;
 pub use builder::WorldBuilder;
-pub use bulk::{Bulk, BulkOrder, BulkOutcome, BulkPlan, BulkProgress, BulkReport};
+pub use bulk::{Bulk, BulkOrder};
+pub use bulk_report::{BulkOutcome, BulkPlan, BulkProgress, BulkReport};
 pub use chunks::{Chunk, ChunkCursor};
 pub use claims::{ClaimError, ClaimFilter, ClaimView};
 pub use cleaner::{CleanError, Cleaned, Retention};
