@@ -8,6 +8,8 @@
 //! | `options` | the limits, with their defaults |
 //! | `http` | one request with its redirections; `target` where they lead, `redirect` what goes along, `network` which addresses are open, `digest` authentication |
 //! | `grpc` | calls of gRPC: descriptors, the connection, statuses |
+//! | `broker` | messages at brokers, and their acknowledgements |
+//! | `reach`, `waiting` | which servers besides those of HTTP may be reached, and for how long |
 //! | `container` | containers, by the command line of an engine |
 //! | `command`, `process` | commands, each in a group that is ended together; `guard` ends it after this process |
 //! | `talk` | programs that are told lines and say lines |
@@ -17,6 +19,11 @@
 //! | `sink` | where events of flows are delivered to, and their signature |
 //! | `secrets` | secrets, from the environment or a folder |
 
+#[cfg(any(feature = "nats", feature = "rabbitmq"))]
+mod broker;
+#[cfg(not(any(feature = "nats", feature = "rabbitmq")))]
+#[path = "broker_none.rs"]
+mod broker;
 #[cfg(unix)]
 mod command;
 #[cfg(unix)]
@@ -41,6 +48,8 @@ mod process;
 #[cfg(not(unix))]
 #[path = "process_none.rs"]
 mod process;
+#[cfg(any(feature = "grpc", feature = "kafka", feature = "nats", feature = "rabbitmq"))]
+mod reach;
 mod redirect;
 mod request_span;
 mod scarce;
@@ -49,6 +58,8 @@ mod sink;
 #[cfg(unix)]
 mod talk;
 mod target;
+#[cfg(any(feature = "grpc", feature = "nats", feature = "rabbitmq"))]
+mod waiting;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -61,8 +72,8 @@ use serde_json::Value;
 #[cfg(unix)]
 use turnwheel_flow::Reply;
 use turnwheel_flow::{
-    Container, HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, Process, ProcessResult,
-    ScriptLanguage,
+    Broker, BrokerChannel, BrokerMessage, Container, HttpRequest, HttpResponse, Io, IoCall,
+    IoError, IoErrorKind, Process, ProcessResult, Receipt, ScriptLanguage,
 };
 #[cfg(feature = "grpc")]
 use turnwheel_flow::{GrpcRequest, GrpcResponse};
@@ -207,6 +218,28 @@ impl Io for HostIo {
         let message =
             "gRPC cannot be called here: this program was built without the feature «grpc»";
         Some(message.to_owned())
+    }
+
+    fn publish(
+        &self,
+        channel: &BrokerChannel,
+        message: &BrokerMessage,
+        call: &IoCall<'_>,
+    ) -> Result<(), IoError> {
+        broker::publish(&self.inner.options, channel, message, call)
+    }
+
+    fn receive(
+        &self,
+        channel: &BrokerChannel,
+        is_enough: &mut dyn FnMut(Option<&BrokerMessage>) -> bool,
+        call: &IoCall<'_>,
+    ) -> Result<Receipt, IoError> {
+        broker::receive(&self.inner.options, channel, is_enough, call)
+    }
+
+    fn broker_problem(&self, protocol: Broker) -> Option<String> {
+        broker::problem(protocol)
     }
 
     fn process(&self, process: &Process, call: &IoCall<'_>) -> Result<ProcessResult, IoError> {

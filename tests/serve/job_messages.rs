@@ -17,7 +17,7 @@ use crate::serve_common::{eventually, Place, Serve};
 /// Asks for these tests.
 const ASKED: &str = "TURNWHEEL_TEST_MESSAGES";
 
-fn is_asked() -> bool {
+pub(super) fn is_asked() -> bool {
     let is_asked = std::env::var_os(ASKED).is_some();
     if !is_asked {
         eprintln!("LEFT OUT: no message was sent, because {ASKED} is not set");
@@ -26,7 +26,7 @@ fn is_asked() -> bool {
 }
 
 /// A server of messages, which ends with the test.
-struct Broker(Child);
+pub(super) struct Broker(Child);
 
 impl Drop for Broker {
     fn drop(&mut self) {
@@ -38,12 +38,12 @@ impl Drop for Broker {
 }
 
 /// A port that nobody has just now.
-fn free_port() -> u16 {
+pub(super) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there are ports");
     listener.local_addr().expect("it has one").port()
 }
 
-fn begin(command: &mut Command) -> Broker {
+pub(super) fn begin(command: &mut Command) -> Broker {
     let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let command = command.process_group(0);
     Broker(command.spawn().expect("the server is installed"))
@@ -116,7 +116,7 @@ fn a_job_sends_a_message_to_nats_and_knows_that_it_was_taken() {
 
 /// RabbitMQ in a folder of its own, and the register of names that its runtime needs: without one it
 /// starts a daemon that stays.
-fn rabbit(place: &Place, port: u16) -> (Broker, Broker) {
+pub(super) fn rabbit(place: &Place, port: u16) -> (Broker, Broker) {
     let folder = place.path("rabbit");
     std::fs::create_dir_all(&folder).expect("the folder is writable");
     let path = |name: &str| -> PathBuf { folder.join(name) };

@@ -6,6 +6,8 @@ mod serve_common;
 
 mod access;
 mod database;
+#[cfg(all(feature = "kafka", feature = "nats", feature = "rabbitmq"))]
+mod flow_messages;
 mod full;
 #[cfg(feature = "grpc")]
 #[path = "../io/grpc_server.rs"]

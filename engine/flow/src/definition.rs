@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::expr::Program;
 use crate::fault::Fault;
-use crate::io::{Io, ScriptLanguage};
+use crate::io::{Broker, Io, ScriptLanguage};
 use crate::model::{Block, Extension, Span, Start, Task, TaskId, Transform};
 use crate::read::{read, Missing, Programs};
 use crate::schema::Schema;
@@ -59,6 +59,7 @@ pub(crate) enum Needed {
     Container,
     Shell,
     Grpc,
+    Broker(Broker),
 }
 
 impl fmt::Debug for Flow {
@@ -135,6 +136,7 @@ impl Flow {
                 Needed::Container => io.container_problem(),
                 Needed::Shell => io.command_problem(),
                 Needed::Grpc => io.grpc_problem(),
+                Needed::Broker(protocol) => io.broker_problem(protocol),
             };
             Some(Problem { message: problem?, ..need.place.clone() })
         });

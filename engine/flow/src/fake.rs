@@ -8,8 +8,9 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::io::{
-    Container, GrpcRequest, GrpcResponse, HttpRequest, HttpResponse, Io, IoCall, IoError,
-    IoErrorKind, Process, ProcessResult, Reply, ScriptLanguage,
+    Broker, BrokerChannel, BrokerMessage, Container, GrpcRequest, GrpcResponse, HttpRequest,
+    HttpResponse, Io, IoCall, IoError, IoErrorKind, Process, ProcessResult, Receipt, Reply,
+    ScriptLanguage,
 };
 
 /// Bytes of an answer that come at once, if its reader may stop.
@@ -17,6 +18,8 @@ const PART: usize = 7;
 
 type OnHttp = dyn Fn(&HttpRequest) -> Result<HttpResponse, IoError> + Send + Sync;
 type OnGrpc = dyn Fn(&GrpcRequest) -> Result<GrpcResponse, IoError> + Send + Sync;
+type Messages = Result<Vec<BrokerMessage>, IoError>;
+type OnBroker = dyn Fn(&BrokerChannel) -> Messages + Send + Sync;
 type OnContainer = dyn Fn(&Container) -> Result<ProcessResult, IoError> + Send + Sync;
 type OnTalk = dyn Fn(&Process, &str) -> Vec<String> + Send + Sync;
 type OnProcess = dyn Fn(&Process) -> Result<ProcessResult, IoError> + Send + Sync;
@@ -38,6 +41,7 @@ type OnProcess = dyn Fn(&Process) -> Result<ProcessResult, IoError> + Send + Syn
 pub struct FakeIo {
     http: Option<Arc<OnHttp>>,
     grpc: Option<Arc<OnGrpc>>,
+    broker: Option<Arc<OnBroker>>,
     process: Option<Arc<OnProcess>>,
     container: Option<Arc<OnContainer>>,
     talk: Option<Arc<OnTalk>>,
@@ -56,6 +60,12 @@ pub enum Asked {
     Http(HttpRequest, String),
     /// A call of gRPC.
     Grpc(GrpcRequest, String),
+    /// A message that was sent to a broker.
+    Published(BrokerChannel, BrokerMessage, String),
+    /// Messages that were received at a broker.
+    Received(BrokerChannel, String),
+    /// Messages of this call that were acknowledged.
+    Acknowledged(String),
     /// A process.
     Process(Process, String),
     /// A container.
@@ -91,6 +101,17 @@ impl FakeIo {
         answer: impl Fn(&GrpcRequest) -> Result<GrpcResponse, IoError> + Send + Sync + 'static,
     ) -> Self {
         self.grpc = Some(Arc::new(answer));
+        self
+    }
+
+    /// Sets the messages that channels of brokers have, and what becomes of those that are sent;
+    /// without it there are no brokers.
+    #[must_use]
+    pub fn on_broker(
+        mut self,
+        answer: impl Fn(&BrokerChannel) -> Messages + Send + Sync + 'static,
+    ) -> Self {
+        self.broker = Some(Arc::new(answer));
         self
     }
 
@@ -219,6 +240,41 @@ impl Io for FakeIo {
     fn grpc_problem(&self) -> Option<String> {
         let is_there = self.grpc.is_some();
         (!is_there).then(|| "gRPC cannot be called here: this test has none".to_owned())
+    }
+
+    fn publish(
+        &self,
+        channel: &BrokerChannel,
+        message: &BrokerMessage,
+        call: &IoCall<'_>,
+    ) -> Result<(), IoError> {
+        let key = call.key.to_owned();
+        self.asked.lock().push(Asked::Published(channel.clone(), message.clone(), key));
+        self.broker
+            .as_ref()
+            .map_or_else(|| Err(nobody(&channel.shown())), |answer| answer(channel).map(drop))
+    }
+
+    /// When its messages are over, so is the time of the call.
+    fn receive(
+        &self,
+        channel: &BrokerChannel,
+        is_enough: &mut dyn FnMut(Option<&BrokerMessage>) -> bool,
+        call: &IoCall<'_>,
+    ) -> Result<Receipt, IoError> {
+        let key = call.key.to_owned();
+        self.asked.lock().push(Asked::Received(channel.clone(), key.clone()));
+        let Some(answer) = &self.broker else { return Err(nobody(&channel.shown())) };
+        let has_enough = answer(channel)?.iter().any(|message| is_enough(Some(message)));
+        if !has_enough && !is_enough(None) {
+            return Err(IoError::new(IoErrorKind::TimedOut, "the messages of this test are over"));
+        }
+        let asked = Arc::clone(&self.asked);
+        Ok(Receipt::new(move || asked.lock().push(Asked::Acknowledged(key))))
+    }
+
+    fn broker_problem(&self, protocol: Broker) -> Option<String> {
+        self.broker.is_none().then(|| protocol.missing())
     }
 
     fn process(&self, process: &Process, call: &IoCall<'_>) -> Result<ProcessResult, IoError> {

@@ -41,9 +41,10 @@ pub use fake::{Asked, FakeIo};
 pub use fault::Fault;
 pub use flows::{result, FlowEntry, FlowError, Flows, WithFlows};
 pub use io::{
-    header_problem, Cleanup, Container, GrpcRequest, GrpcResponse, HttpRequest, HttpResponse, Io,
-    IoCall, IoError, IoErrorKind, Process, ProcessResult, Program, ProtoFile, PullPolicy, Reply,
-    ScriptLanguage, HTTP_BODY_MAX, PROCESS_OUTPUT_MAX,
+    header_problem, Broker, BrokerChannel, BrokerMessage, Cleanup, Container, GrpcRequest,
+    GrpcResponse, HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, Process,
+    ProcessResult, Program, ProtoFile, PullPolicy, Receipt, Reply, ScriptLanguage, HTTP_BODY_MAX,
+    PROCESS_OUTPUT_MAX,
 };
 pub use life::{FlowEvents, LifeCycle};
 pub use retry::{in_place_of, AGAIN_OF, RETRY_OF};

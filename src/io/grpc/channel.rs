@@ -1,7 +1,6 @@
 //! A connection to a server of gRPC, and exchanges on it, one after the other.
 
 use std::future::Future;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,8 +16,8 @@ use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 use turnwheel_flow::{header_problem, IoError, IoErrorKind};
 
-use super::super::network::refuse;
 use super::super::options::IoOptions;
+use super::super::reach::addresses;
 use super::super::scarce::Patience;
 use super::status::Status;
 
@@ -248,41 +247,6 @@ impl Frames {
         self.waiting.advance(PREFIX);
         self.total += size;
         Ok(Some(self.waiting.split_to(length).freeze()))
-    }
-}
-
-/// The addresses of a server that may be reached. Names are not resolved again: what was checked is
-/// what is connected to.
-async fn addresses(options: &IoOptions, host: &str, port: u16) -> Result<Vec<SocketAddr>, IoError> {
-    let forbidden = |message: String| Err(IoError::new(IoErrorKind::Forbidden, message));
-    if !options.allows(host) {
-        let message = "may not be talked to: io.http-hosts does not name it";
-        return forbidden(format!("the host «{host}» {message}"));
-    }
-    if !options.allows_port(port) {
-        let message = "may not be talked to: io.http-ports does not name it";
-        return forbidden(format!("the port {port} of «{host}» {message}"));
-    }
-    let found: Vec<SocketAddr> = match host.parse::<IpAddr>() {
-        Ok(address) => vec![SocketAddr::new(address, port)],
-        Err(_) => match tokio::net::lookup_host((host, port)).await {
-            Ok(found) => found.collect(),
-            Err(error) => {
-                let message = format!("the host «{host}» is not known: {error}");
-                return Err(IoError::new(IoErrorKind::NotFound, message));
-            }
-        },
-    };
-    let (mut open, mut closed) = (Vec::new(), None);
-    for address in found {
-        match refuse(options, host, address.ip()) {
-            Ok(()) => open.push(address),
-            Err(problem) => closed = Some(problem),
-        }
-    }
-    match closed {
-        Some(problem) if open.is_empty() => forbidden(problem.to_string()),
-        _ => Ok(open),
     }
 }
 

@@ -14,9 +14,8 @@ mod channel;
 mod describe;
 mod status;
 
-use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use prost_reflect::{
     DeserializeOptions, DynamicMessage, MethodDescriptor, ReflectMessage as _, SerializeOptions,
@@ -28,13 +27,10 @@ use turnwheel_flow::{GrpcRequest, GrpcResponse, HttpResponse, IoCall, IoError, I
 use self::channel::{Channel, Head};
 use super::options::IoOptions;
 use super::request_span::RequestSpan;
-use super::scarce::patiently;
 use super::target::Target;
+use super::waiting::{on_runtime, runtime};
 
 pub(super) use self::channel::tls_config;
-
-/// Interval of looks at a cancel.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Messages of one answer.
 const MESSAGES_MAX: usize = 100_000;
@@ -101,43 +97,8 @@ fn answer(
         };
         prepared.exchange(&mut channel, request, &head).await
     };
-    within(&request.shown(), deadline, call, work)
-}
-
-/// Runs a call on this thread until it ends, is cancelled or its time is up.
-fn within<T>(
-    shown: &str,
-    deadline: Instant,
-    call: &IoCall<'_>,
-    work: impl Future<Output = Result<T, IoError>>,
-) -> Result<T, IoError> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    let is_over = || call.is_cancelled();
-    let runtime = patiently(left, &is_over, || {
-        tokio::runtime::Builder::new_current_thread().enable_all().build()
-    });
-    let runtime = runtime.map_err(|error| {
-        let message = format!("no connection to {shown} could be begun: {error}");
-        IoError::new(IoErrorKind::Communication, message)
-    })?;
-    let outcome = runtime.block_on(async {
-        let cancelled = async {
-            while !call.is_cancelled() {
-                tokio::time::sleep(LOOK).await;
-            }
-        };
-        tokio::select! {
-            outcome = work => outcome,
-            () = tokio::time::sleep_until(deadline.into()) => {
-                let message = format!("{shown} has not answered within {left:?}");
-                Err(IoError::new(IoErrorKind::TimedOut, message))
-            }
-            () = cancelled => {
-                let message = format!("nobody waits for the answer of {shown} any longer");
-                Err(IoError::new(IoErrorKind::Cancelled, message))
-            }
-        }
-    });
+    let runtime = runtime(&request.shown(), deadline, call)?;
+    let outcome = on_runtime(&runtime, &request.shown(), deadline, call, work);
     // A name that is being resolved would hold up the end.
     runtime.shutdown_background();
     outcome

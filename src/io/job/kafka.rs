@@ -130,7 +130,7 @@ impl Kafka {
     async fn send(&self, work: &Work) -> Result<String, String> {
         let Parsed { brokers, sasl, is_encrypted } = parse(&work.config)?;
         for (host, port) in &brokers {
-            allow(&self.io, host, *port)?;
+            allow(&self.io, host, *port).await?;
         }
         let brokers = brokers.iter().map(|(host, port)| match host.contains(':') {
             true => format!("[{host}]:{port}"),

@@ -1,14 +1,15 @@
 //! The executor `rabbitmq`: one message to an exchange or a queue, confirmed by the server.
 
 use base64::Engine as _;
-use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions};
+use lapin::options::QueueDeclareOptions;
 use lapin::types::FieldTable;
 use lapin::uri::AMQPUri;
-use lapin::{BasicProperties, Connection, ConnectionProperties};
+use lapin::BasicProperties;
 use turnwheel_jobs::{Call, Executor, Settings, Verdict, Work};
 
 use super::only;
 use super::reach::{allow, is_on, text, within};
+use crate::io::broker::amqp::{confirming, connect, send, Sent};
 use crate::io::HostIo;
 
 /// Settings that the executor knows: those of Dkron.
@@ -92,12 +93,10 @@ impl RabbitMq {
     async fn send(&self, work: &Work) -> Result<String, String> {
         let config = &work.config;
         let Parsed { uri, queue, mode, body } = parse(config)?;
-        allow(&self.io, &uri.authority.host, uri.authority.port)?;
+        allow(&self.io, &uri.authority.host, uri.authority.port).await?;
         let failed = |error: lapin::Error| format!("RabbitMQ: {error}");
-        let connection = Connection::connect_uri(uri, ConnectionProperties::default());
-        let connection = connection.await.map_err(failed)?;
-        let channel = connection.create_channel().await.map_err(failed)?;
-        channel.confirm_select(ConfirmSelectOptions::default()).await.map_err(failed)?;
+        let connection = connect(uri).await.map_err(failed)?;
+        let channel = confirming(&connection).await.map_err(failed)?;
         let (name, exchange) = (text(config, "queue.name"), text(config, "exchange"));
         if let Some(options) = queue {
             let made = channel.queue_declare(name, options, FieldTable::default()).await;
@@ -114,16 +113,14 @@ impl RabbitMq {
             kind => properties.with_content_type(kind.into()),
         };
         // A message that no queue takes comes back.
-        let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
-        let sent = channel.basic_publish(exchange, name, options, &body, properties);
-        let confirmed = sent.await.map_err(failed)?.await.map_err(failed)?;
-        let (is_taken, returned) = (confirmed.is_ack(), confirmed.take_message().is_some());
+        let sent = send(&channel, (exchange, name), &body, properties, true).await;
+        let sent = sent.map_err(failed)?;
         // The message is stored by now, whatever becomes of the connection.
         let _closed = connection.close(200, "done").await;
-        match (is_taken, returned) {
-            (_, true) => Err(format!("RabbitMQ: no queue takes messages for «{name}»")),
-            (false, _) => Err("RabbitMQ: the server has refused the message".to_owned()),
-            (true, false) => Ok(format!("sent to {name}")),
+        match sent {
+            Sent::Returned => Err(format!("RabbitMQ: no queue takes messages for «{name}»")),
+            Sent::Refused => Err("RabbitMQ: the server has refused the message".to_owned()),
+            Sent::Taken => Ok(format!("sent to {name}")),
         }
     }
 }

@@ -1,12 +1,11 @@
 //! Servers of messages: which may be talked to, and for how long a job waits for one.
 
 use std::future::Future;
-use std::net::ToSocketAddrs as _;
 use std::time::Duration;
 
 use turnwheel_jobs::{Call, Done, Settings, Verdict, Work};
 
-use crate::io::network::refuse;
+use crate::io::reach::check;
 use crate::io::HostIo;
 
 /// Time limit of a message without one.
@@ -31,22 +30,8 @@ pub(super) fn is_on(config: &Settings, name: &str) -> Result<bool, String> {
 }
 
 /// Refuses a server that requests may not reach either.
-pub(super) fn allow(io: &HostIo, host: &str, port: u16) -> Result<(), String> {
-    let options = &io.inner.options;
-    if !options.allows(host) {
-        return Err(format!(
-            "the host «{host}» may not be talked to: io.http-hosts has no such one"
-        ));
-    }
-    if !options.allows_port(port) {
-        return Err(format!("the port {port} may not be talked to: io.http-ports has no such one"));
-    }
-    let found = (host, port).to_socket_addrs();
-    let found = found.map_err(|error| format!("the host «{host}» is not known: {error}"))?;
-    for address in found {
-        refuse(options, host, address.ip()).map_err(|closed| closed.to_string())?;
-    }
-    Ok(())
+pub(super) async fn allow(io: &HostIo, host: &str, port: u16) -> Result<(), String> {
+    check(&io.inner.options, host, port).await.map_err(|error| error.message)
 }
 
 /// Waits for the end of an attempt within its limit, unless it is cancelled.

@@ -4,6 +4,7 @@
 //! provides an [`Io`]; tests use a [`FakeIo`]. An implementation needs no clock: [`IoCall`] asks a
 //! call to end early.
 
+mod broker;
 mod call;
 mod error;
 mod grpc;
@@ -16,6 +17,7 @@ use serde_json::Value;
 
 use crate::limits::{NAMESPACE_REQUESTS_MAX, NAMESPACE_TASKS_MAX, REQUESTS_MAX};
 
+pub use self::broker::{Broker, BrokerChannel, BrokerMessage, Receipt};
 pub use self::call::IoCall;
 pub use self::error::{IoError, IoErrorKind};
 pub use self::grpc::{GrpcRequest, GrpcResponse, ProtoFile};
@@ -64,6 +66,44 @@ pub trait Io: Send + Sync + fmt::Debug + 'static {
     /// Why gRPC cannot be called here; nothing if it can.
     fn grpc_problem(&self) -> Option<String> {
         Some(NO_GRPC.to_owned())
+    }
+
+    /// Sends a message to a channel of a broker, and waits until the broker has it. The default
+    /// implementation has no brokers.
+    ///
+    /// # Errors
+    ///
+    /// As [`Io::http`]; also a channel that nobody takes messages from, if the broker says so.
+    fn publish(
+        &self,
+        channel: &BrokerChannel,
+        message: &BrokerMessage,
+        call: &IoCall<'_>,
+    ) -> Result<(), IoError> {
+        let _unused = (message, call);
+        Err(IoError::new(IoErrorKind::Unsupported, channel.protocol.missing()))
+    }
+
+    /// Gives each message of a channel to `is_enough` until that says so. When the time of the call
+    /// is over, it is asked about nothing, and says whether that is an end as it should be. The
+    /// default implementation has no brokers.
+    ///
+    /// # Errors
+    ///
+    /// As [`Io::http`]; also a broker that closes the connection, and a message that is too large.
+    fn receive(
+        &self,
+        channel: &BrokerChannel,
+        is_enough: &mut dyn FnMut(Option<&BrokerMessage>) -> bool,
+        call: &IoCall<'_>,
+    ) -> Result<Receipt, IoError> {
+        let _unused = (is_enough, call);
+        Err(IoError::new(IoErrorKind::Unsupported, channel.protocol.missing()))
+    }
+
+    /// Why a protocol of brokers cannot be spoken here; nothing if it can.
+    fn broker_problem(&self, protocol: Broker) -> Option<String> {
+        Some(protocol.missing())
     }
 
     /// Runs a process and waits for its end. An exit code that means failure is no error here.

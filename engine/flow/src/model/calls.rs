@@ -2,6 +2,7 @@
 
 use super::Span;
 use crate::expr::Template;
+use crate::io::Broker;
 
 #[derive(Debug)]
 pub(crate) struct Endpoint {
@@ -37,6 +38,8 @@ pub(crate) struct AsyncApi {
     /// The name of an operation, or of a channel.
     pub(crate) place: String,
     pub(crate) is_channel: bool,
+    /// The protocol of the server, if the flow says it.
+    pub(crate) protocol: Option<Transport>,
     /// The name of the server; the first one that fits if there is none.
     pub(crate) server: Option<String>,
     pub(crate) variables: Option<Template>,
@@ -45,6 +48,32 @@ pub(crate) struct AsyncApi {
     pub(crate) authentication: Option<Authentication>,
     /// Messages that are received; one is sent if there is none.
     pub(crate) subscription: Option<Subscription>,
+}
+
+/// How messages are carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Http,
+    Broker(Broker),
+}
+
+impl Transport {
+    /// The one that a protocol of AsyncAPI is, if it is supported.
+    pub(crate) fn of(protocol: &str) -> Option<Self> {
+        match protocol.to_ascii_lowercase().as_str() {
+            "http" | "https" => Some(Self::Http),
+            "nats" | "tls" => Some(Self::Broker(Broker::Nats)),
+            "amqp" | "amqps" => Some(Self::Broker(Broker::Amqp)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Broker(protocol) => protocol.name(),
+        }
+    }
 }
 
 /// Messages to be received. It ends with the first of its conditions.

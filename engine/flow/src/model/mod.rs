@@ -12,7 +12,7 @@ use crate::schema::Schema;
 
 pub(crate) use self::calls::{
     A2a, AsyncApi, Authentication, Endpoint, Grpc, Http, HttpOutput, Mcp, McpTransport, OpenApi,
-    Properties, Scheme, Subscription, WorkerCall,
+    Properties, Scheme, Subscription, Transport, WorkerCall,
 };
 
 /// A task of a definition: its place in [`Definition::tasks`](crate::Definition).

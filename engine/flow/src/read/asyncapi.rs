@@ -1,10 +1,11 @@
-//! Calls of AsyncAPI: messages that are published or received over HTTP.
+//! Calls of AsyncAPI: messages that are published or received over HTTP or at a broker.
 
 use super::fields::{field, Fields};
 use super::Reader;
+use crate::definition::Needed;
 use crate::expr::{has_expression, Template};
 use crate::limits::SUBSCRIPTION_MESSAGES_MAX;
-use crate::model::{AsyncApi, Kind, Subscription};
+use crate::model::{AsyncApi, Kind, Subscription, Transport};
 use crate::scope::Stage;
 use crate::text::{Content, Node};
 
@@ -51,9 +52,7 @@ impl Reader<'_> {
             "authentication",
         ];
         let fields = self.object(with, "the «with» of an AsyncAPI call", &known, &["document"]);
-        if let Some(node) = field(fields, "protocol") {
-            self.protocol(node);
-        }
+        let protocol = field(fields, "protocol").and_then(|node| self.protocol(node));
         let document = field(fields, "document").and_then(|node| self.resource(node, "«document»"));
         let place = self.place(with, fields);
         let (server, variables) = self.server(fields);
@@ -82,6 +81,7 @@ impl Reader<'_> {
             document,
             place,
             is_channel,
+            protocol,
             server,
             variables,
             payload,
@@ -155,18 +155,24 @@ impl Reader<'_> {
         (name, variables.map(|node| self.object_template(node, "«variables»", EFFECT)))
     }
 
-    fn protocol(&mut self, node: &Node) {
+    fn protocol(&mut self, node: &Node) -> Option<Transport> {
         let Content::Text(name) = &node.content else {
             self.wrong(node, "«protocol» must be a text");
-            return;
+            return None;
         };
-        match name.as_str() {
-            "http" | "https" => {}
-            name if PROTOCOLS.contains(&name) => {
-                let what = format!("call: asyncapi with the protocol {name}");
-                self.unsupported(node, &what, "only «http» is");
-            }
-            name => self.wrong(node, format!("«{name}» is no protocol of AsyncAPI")),
+        if !PROTOCOLS.contains(&name.as_str()) {
+            self.wrong(node, format!("«{name}» is no protocol of AsyncAPI"));
+            return None;
         }
+        let known = Transport::of(name);
+        match known {
+            Some(Transport::Broker(protocol)) => self.needs(Needed::Broker(protocol), node.at),
+            Some(Transport::Http) => {}
+            None => {
+                let what = format!("call: asyncapi with the protocol {name}");
+                self.unsupported(node, &what, "«http», «nats» and «amqp» are");
+            }
+        }
+        known
     }
 }

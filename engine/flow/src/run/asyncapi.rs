@@ -1,22 +1,22 @@
-//! Messages to services that an AsyncAPI document describes, versions 2 and 3, over HTTP.
+//! Messages to services that an AsyncAPI document describes, versions 2 and 3.
 //!
 //! The document says where: a channel has an address, and a server a protocol, a host and variables.
-//! The message is the body of a request, which is a POST unless the bindings of the operation name
-//! another method. The output is the content of the answer.
+//! Over HTTP the message is the body of a request, which is a POST unless the bindings of the
+//! operation name another method, and the output is the content of the answer.
 
 use serde_json::{Map, Value};
 
-use super::auth;
 use super::effect::Effect;
 use super::http::{add_headers, send, set_body};
 use super::openapi::{document, followed};
 use super::process::source;
 use super::subscribe::subscribe;
 use super::uri::{self, encoded};
+use super::{auth, broker};
 use crate::expr::as_text;
 use crate::fault::Fault;
 use crate::io::HttpRequest;
-use crate::model::{AsyncApi, HttpOutput};
+use crate::model::{AsyncApi, HttpOutput, Transport};
 
 pub(super) fn call(effect: &mut Effect<'_, '_>, it: &AsyncApi) -> Result<Value, Fault> {
     let uri = uri::of(effect, &it.document)?;
@@ -31,14 +31,40 @@ pub(super) fn call(effect: &mut Effect<'_, '_>, it: &AsyncApi) -> Result<Value, 
     };
     let (variables, payload) = (fill(&it.variables)?, fill(&it.payload)?);
     let headers = fill(&it.headers)?;
-    let found = find(&document, &it.place, it.is_channel).ok_or_else(|| {
+    let is_received = it.subscription.is_some();
+    let found = find(&document, &it.place, it.is_channel, is_received).ok_or_else(|| {
         let kind = if it.is_channel { "channel" } else { "operation" };
         Fault::configuration(format!("{uri} has no {kind} «{}»", it.place))
     })?;
-    let server = server(&document, &found, it.server.as_deref(), &variables)?;
+    let (transport, server) = server(&document, &found, it, &variables)?;
+    let (document, found) = (&document, &found);
+    let published =
+        Published { document, found, variables: &variables, headers, payload: &payload };
+    match transport {
+        Transport::Http => over_http(effect, it, &server, &published),
+        Transport::Broker(protocol) => broker::call(effect, it, protocol, &server, &published),
+    }
+}
+
+/// A call, as its document and the flow describe it.
+pub(super) struct Published<'a> {
+    document: &'a Value,
+    pub(super) found: &'a Found,
+    pub(super) variables: &'a Value,
+    headers: Value,
+    pub(super) payload: &'a Value,
+}
+
+fn over_http(
+    effect: &mut Effect<'_, '_>,
+    it: &AsyncApi,
+    server: &str,
+    published: &Published<'_>,
+) -> Result<Value, Fault> {
+    let Published { found, variables, payload, .. } = *published;
     let mut request = HttpRequest {
-        method: method(&found, if it.subscription.is_some() { "GET" } else { "POST" }),
-        uri: format!("{server}{}", address(&found, &variables)?),
+        method: method(found, if it.subscription.is_some() { "GET" } else { "POST" }),
+        uri: format!("{server}{}", address(found, variables)?),
         headers: Vec::new(),
         body: None,
         follows_redirects: false,
@@ -50,30 +76,35 @@ pub(super) fn call(effect: &mut Effect<'_, '_>, it: &AsyncApi) -> Result<Value, 
     if let Some(subscription) = &it.subscription {
         return subscribe(effect, request, subscription);
     }
-    let mut headers = match headers {
+    add_headers(&mut request, &Value::Object(headers_of(published)?))?;
+    set_body(&mut request, payload);
+    send(effect, request, HttpOutput::Content, false)
+}
+
+/// The headers of a message, with the type that the document says.
+pub(super) fn headers_of(published: &Published<'_>) -> Result<Map<String, Value>, Fault> {
+    let mut headers = match &published.headers {
         Value::Null => Map::new(),
-        Value::Object(headers) => headers,
+        Value::Object(headers) => headers.clone(),
         other => return Err(Fault::expression(format!("headers must be an object, not {other}"))),
     };
-    if let Some(kind) = content_type(&document, &found) {
+    if let Some(kind) = content_type(published.document, published.found) {
         if !headers.keys().any(|name| name.eq_ignore_ascii_case("content-type")) {
             headers.insert("Content-Type".to_owned(), Value::String(kind));
         }
     }
-    add_headers(&mut request, &Value::Object(headers))?;
-    set_body(&mut request, &payload);
-    send(effect, request, HttpOutput::Content, false)
+    Ok(headers)
 }
 
 /// A channel of a document, and the operation on it.
-struct Found {
+pub(super) struct Found {
     /// Its address: the name of a channel of version 2.
-    address: String,
-    channel: Value,
-    operation: Value,
+    pub(super) address: String,
+    pub(super) channel: Value,
+    pub(super) operation: Value,
 }
 
-fn find(document: &Value, place: &str, is_channel: bool) -> Option<Found> {
+fn find(document: &Value, place: &str, is_channel: bool, is_received: bool) -> Option<Found> {
     let channels = document.get("channels")?.as_object()?;
     let found = |name: &str, channel: Value, operation: Value| {
         let own = channel.get("address").and_then(Value::as_str);
@@ -82,7 +113,8 @@ fn find(document: &Value, place: &str, is_channel: bool) -> Option<Found> {
     let named = |name: &str| followed(document, channels.get(name)?);
     if is_channel {
         let channel = named(place)?;
-        let operation = channel.get("publish").cloned().unwrap_or(Value::Null);
+        let own = channel.get("subscribe").filter(|_| is_received);
+        let operation = own.or_else(|| channel.get("publish")).cloned().unwrap_or(Value::Null);
         return found(place, channel, operation);
     }
     let operation = document.get("operations").and_then(|all| all.get(place));
@@ -129,18 +161,23 @@ fn address(found: &Found, variables: &Value) -> Result<String, Fault> {
     Ok(if address.starts_with('/') { address } else { format!("/{address}") })
 }
 
-/// The address of the server: the one that is named, or the first one that speaks HTTP.
+/// The protocol and the address of the server: the one that is named, or the first one that speaks
+/// what the flow says, or what is supported.
 fn server(
     document: &Value,
     found: &Found,
-    name: Option<&str>,
+    it: &AsyncApi,
     variables: &Value,
-) -> Result<String, Fault> {
+) -> Result<(Transport, String), Fault> {
     let all = document.get("servers").and_then(Value::as_object);
     let protocol = |server: &Value| {
         server.get("protocol").and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase()
     };
-    let is_http = |server: &Value| ["http", "https"].contains(&&*protocol(server));
+    let spoken = |server: &Value| {
+        let transport = Transport::of(&protocol(server));
+        transport.filter(|known| it.protocol.is_none_or(|wanted| wanted == *known))
+    };
+    let wanted = it.protocol.map_or("http, nats or amqp", Transport::name);
     // A channel may be at some servers only: by their names, or by references to them.
     let own = found.channel.get("servers").and_then(Value::as_array);
     let is_own = |name: &str| {
@@ -150,27 +187,28 @@ fn server(
             own.is_empty() || names.any(|own| own.trim_start_matches("#/servers/") == name)
         })
     };
-    let server = match name {
+    let (transport, server) = match it.server.as_deref() {
         Some(name) => {
             let server = all.and_then(|all| followed(document, all.get(name)?));
             let server = server.ok_or_else(|| {
                 Fault::configuration(format!("the AsyncAPI document has no server «{name}»"))
             })?;
-            if !is_http(&server) {
-                let spoken = protocol(&server);
-                let problem =
-                    format!("the server «{name}» speaks «{spoken}», and only http is supported");
-                return Err(Fault::configuration(problem));
-            }
-            server
+            let transport = spoken(&server).ok_or_else(|| {
+                let other = protocol(&server);
+                let problem = format!("the server «{name}» speaks «{other}», and not {wanted}");
+                Fault::configuration(problem)
+            })?;
+            (transport, server)
         }
         None => {
             let mut known = all.into_iter().flatten().filter(|(name, _)| is_own(name));
-            let server = known.find_map(|(_, it)| followed(document, it).filter(is_http));
+            let server = known.find_map(|(_, it)| {
+                let server = followed(document, it)?;
+                Some((spoken(&server)?, server))
+            });
             server.ok_or_else(|| {
-                Fault::configuration(
-                    "the AsyncAPI document has no server of the channel that speaks http",
-                )
+                let problem = "the AsyncAPI document has no server of the channel that speaks";
+                Fault::configuration(format!("{problem} {wanted}"))
             })?
         }
     };
@@ -194,10 +232,11 @@ fn server(
     }
     let address = uri::without_dots(address, &written)?;
     let address = address.trim_end_matches('/');
-    Ok(match address.contains("://") {
+    let address = match address.contains("://") {
         true => address.to_owned(),
         false => format!("{}://{address}", protocol(&server)),
-    })
+    };
+    Ok((transport, address))
 }
 
 /// The host of an address with its port, and what stands before it.
@@ -208,7 +247,7 @@ fn authority(address: &str) -> &str {
 }
 
 /// A text whose `{names}` are values that are given, or those that the document has by default.
-fn replaced(
+pub(super) fn replaced(
     text: &str,
     described: Option<&Value>,
     given: &Value,

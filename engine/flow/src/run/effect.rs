@@ -11,7 +11,7 @@ use super::state::{Outcome, TaskInput, TaskOutput};
 use super::{a2a, asyncapi, container, grpc, http, mcp, openapi, process};
 use crate::bench::Bench;
 use crate::fault::Fault;
-use crate::io::{Io, IoCall, IoError, IoErrorKind};
+use crate::io::{Io, IoCall, IoError, IoErrorKind, Receipt};
 use crate::model::{Authentication, Kind, Properties, Task};
 use crate::scope::Stage;
 use crate::Definition;
@@ -28,15 +28,18 @@ pub(super) struct Effect<'a, 'e> {
     pub(super) hidden: Hidden,
     /// Takes a sign of life, with what is to be seen of it.
     pub(super) beat: &'a (dyn Fn(&str) + Sync),
+    /// Of messages that the result has.
+    pub(super) receipt: Option<Receipt>,
 }
 
+/// Runs it. Messages that its outcome has are accepted when that is stored.
 pub(super) fn run<A: Action<Input = TaskInput, Output = TaskOutput>>(
     bench: &Bench,
     step: &StepContext<A>,
     flow: &Definition,
     task: &Task,
     around: &Around,
-) -> Outcome {
+) -> (Outcome, Option<Receipt>) {
     let key = step.idempotency_key();
     let is_cancelled = || step.is_cancelled();
     let trace = step.trace();
@@ -48,8 +51,9 @@ pub(super) fn run<A: Action<Input = TaskInput, Output = TaskOutput>>(
     let env = Env::of_task(flow, task, around, &step.input);
     // A text can always be written as JSON.
     let beat = |lines: &str| drop(step.heartbeat(lines));
-    let mut effect = Effect { io: &*bench.io, env, call, hidden: Hidden::default(), beat: &beat };
-    match effect.run(task) {
+    let (io, hidden) = (&*bench.io, Hidden::default());
+    let mut effect = Effect { io, env, call, hidden, beat: &beat, receipt: None };
+    let outcome = match effect.run(task) {
         Ok(mut outcome) => {
             effect.mask_in(&mut outcome.output);
             outcome.context.iter_mut().for_each(|context| effect.mask_in(context));
@@ -62,7 +66,8 @@ pub(super) fn run<A: Action<Input = TaskInput, Output = TaskOutput>>(
             }
             Outcome::fault(fault)
         }
-    }
+    };
+    (outcome, effect.receipt)
 }
 
 impl Effect<'_, '_> {

@@ -12,13 +12,15 @@
 //! | `outside`, `effect`, `process`, `container` | tasks that do something outside |
 //! | `hidden` | secrets that are masked in what they bring |
 //! | `worker` | tasks that external workers do |
-//! | `http`, `uri`, `openapi`, `asyncapi`, `mcp`, `auth` | those of them that call a service |
+//! | `http`, `uri`, `openapi`, `mcp`, `auth` | those of them that call a service |
+//! | `asyncapi`, `broker`, `subscribe` | those of them with messages |
 
 mod a2a;
 mod action;
 mod asyncapi;
 mod auth;
 mod block;
+mod broker;
 mod container;
 mod effect;
 mod env;

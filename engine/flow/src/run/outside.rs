@@ -85,8 +85,12 @@ impl<const IS_REQUEST: bool> FlowEffect<IS_REQUEST> {
         };
         let task = task_of(&definition, &step.input.at)?;
         let around = around(step);
-        let outcome = effect::run(&self.bench, step, &definition, task, &around);
-        step.output.outcome = Some(bounded(outcome, task));
+        let (outcome, receipt) = effect::run(&self.bench, step, &definition, task, &around);
+        let outcome = bounded(outcome, task);
+        if let (Some(receipt), None) = (receipt, &outcome.fault) {
+            internal::when_stored(step, move || receipt.accept());
+        }
+        step.output.outcome = Some(outcome);
         Ok(Next::Done)
     }
 }

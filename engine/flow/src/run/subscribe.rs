@@ -1,4 +1,5 @@
-//! Messages that a service sends over HTTP, as a stream of events (SSE), until enough have come.
+//! Messages that a service sends over HTTP, as a stream of events (SSE), or a broker, until enough
+//! have come.
 //!
 //! The request has a thread of its own, which waits after each message for the verdict of this one:
 //! expressions are evaluated here.
@@ -7,13 +8,17 @@ use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::Duration;
 
-use serde_json::{json, Value};
+use base64::engine::general_purpose::STANDARD;
+use base64::Engine;
+use serde_json::{json, Map, Value};
 
 use super::effect::{fault_of, Effect};
 use super::http::{add_headers, status_fault};
 use super::mcp::{events, is_stream};
 use crate::fault::Fault;
-use crate::io::{HttpRequest, HttpResponse, IoErrorKind, HTTP_BODY_MAX};
+use crate::io::{
+    BrokerChannel, BrokerMessage, HttpRequest, HttpResponse, IoErrorKind, HTTP_BODY_MAX,
+};
 use crate::limits::SUBSCRIPTION_MESSAGES_MAX;
 use crate::model::Subscription;
 use crate::scope::Stage;
@@ -31,15 +36,11 @@ pub(super) fn subscribe(
     it: &Subscription,
 ) -> Result<Value, Fault> {
     add_headers(&mut request, &json!({ "Accept": "text/event-stream" }))?;
-    let during = it.during.as_ref().map(|span| effect.env.duration(span)).transpose()?;
     let mut taken = Taken { effect, it, messages: json!([]), count: 0, size: 0 };
     if taken.is_over()? {
         return Ok(json!([]));
     }
-    // The time of «for» is an end as it should be, that of the task is not.
-    let is_short = |during: Duration| effect.call.limit.is_none_or(|limit| during < limit);
-    let has_end = during.is_some_and(is_short);
-    let limit = if has_end { during } else { effect.call.limit };
+    let (limit, has_end) = time_of(effect, it)?;
     let call = effect.call.within(limit);
     let (message, messages) = sync_channel(0);
     let (verdict, verdicts) = sync_channel(0);
@@ -82,6 +83,50 @@ pub(super) fn subscribe(
         }
     }
     Ok(taken.messages)
+}
+
+/// Time of a subscription, and whether its end is one as it should be: that of «for» is, that of
+/// the task is not.
+fn time_of(effect: &Effect<'_, '_>, it: &Subscription) -> Result<(Option<Duration>, bool), Fault> {
+    let during = it.during.as_ref().map(|span| effect.env.duration(span)).transpose()?;
+    let is_short = |during: Duration| effect.call.limit.is_none_or(|limit| during < limit);
+    let has_end = during.is_some_and(is_short);
+    Ok((if has_end { during } else { effect.call.limit }, has_end))
+}
+
+/// The messages of a subscription at a broker. They are acknowledged when they are stored.
+pub(super) fn receive(
+    effect: &mut Effect<'_, '_>,
+    channel: &BrokerChannel,
+    it: &Subscription,
+) -> Result<Value, Fault> {
+    let (received, messages) = {
+        let effect = &*effect;
+        let mut taken = Taken { effect, it, messages: json!([]), count: 0, size: 0 };
+        if taken.is_over()? {
+            return Ok(json!([]));
+        }
+        let (limit, has_end) = time_of(effect, it)?;
+        let mut fault = None;
+        let mut is_enough = |message: Option<&BrokerMessage>| match message {
+            None => has_end,
+            Some(message) => taken.take_message(message).unwrap_or_else(|wrong| {
+                fault = Some(wrong);
+                true
+            }),
+        };
+        let received = effect.io.receive(channel, &mut is_enough, &effect.call.within(limit));
+        if let Some(fault) = fault {
+            return Err(fault);
+        }
+        let is_late = |kind| kind == IoErrorKind::TimedOut && has_end && taken.count == 0;
+        match received {
+            Err(error) if is_late(error.kind) => return Ok(taken.messages),
+            received => (received.map_err(fault_of)?, taken.messages),
+        }
+    };
+    effect.receipt = Some(received);
+    Ok(messages)
 }
 
 /// Takes messages until there are enough; false if the stream has ended before.
@@ -150,17 +195,44 @@ struct Taken<'a, 'b, 'e> {
 }
 
 impl Taken<'_, '_, '_> {
-    /// Takes a message if it passes the filter. True if no further ones are wanted.
+    /// Takes an event of a stream.
     fn take(&mut self, text: &str) -> Result<bool, Fault> {
-        let env = &self.effect.env;
         let payload = serde_json::from_str(text).unwrap_or_else(|_| json!(text));
-        let message = json!({ "payload": payload });
+        self.take_value(json!({ "payload": payload }), text.len())
+    }
+
+    /// Takes a message of a broker: its body is JSON, else a text, else base64.
+    fn take_message(&mut self, message: &BrokerMessage) -> Result<bool, Fault> {
+        let payload = match std::str::from_utf8(&message.body) {
+            Ok("") => Value::Null,
+            Ok(text) => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
+            Err(_) => json!(STANDARD.encode(&message.body)),
+        };
+        let mut size = message.body.len();
+        let mut value = json!({ "payload": payload });
+        let headers = message.headers.iter().map(|(name, value)| {
+            size += name.len() + value.len();
+            (name.clone(), json!(value))
+        });
+        let headers: Map<String, Value> = headers.collect();
+        if !headers.is_empty() {
+            value["headers"] = Value::Object(headers);
+        }
+        if let Some(correlation) = &message.correlation {
+            value["correlationId"] = json!(correlation);
+        }
+        self.take_value(value, size)
+    }
+
+    /// Takes a message if it passes the filter. True if no further ones are wanted.
+    fn take_value(&mut self, message: Value, size: usize) -> Result<bool, Fault> {
+        let env = &self.effect.env;
         if let Some(filter) = &self.it.filter {
             if !env.holds(filter, &message, EFFECT)? {
                 return Ok(false);
             }
         }
-        self.size += text.len();
+        self.size += size;
         self.count += 1;
         if self.size > HTTP_BODY_MAX || self.count > SUBSCRIPTION_MESSAGES_MAX {
             let problem = "the messages are too many: at most";

@@ -6,6 +6,7 @@
 mod common;
 
 mod a2a;
+mod brokers;
 mod calls;
 mod cases;
 mod ends;
