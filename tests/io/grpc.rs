@@ -86,6 +86,17 @@ fn a_stream_of_messages_is_a_list() {
 }
 
 #[test]
+fn list_is_sent_as_a_stream_of_messages() {
+    let server = GrpcServer::begin(Reflection::None);
+    for count in [0, 1, 3_000] {
+        let pets = (0..count).map(|id| json!({ "id": id, "name": "x".repeat(300) }));
+        let response = send(&request(&server, "Upload", pets.collect())).expect("an answer");
+        let told = json!([count.to_string(), format!("{}", count * 300)]);
+        assert_eq!(json!([response.output["id"], response.output["name"]]), told);
+    }
+}
+
+#[test]
 fn a_method_without_a_file_is_described_by_the_server() {
     for reflection in [Reflection::V1, Reflection::V1Alpha] {
         let server = GrpcServer::begin(reflection);
@@ -131,8 +142,22 @@ fn wrong_files_methods_and_arguments_are_refused_before_anything_is_sent() {
         ),
         (
             GrpcRequest { method: "Upload".into(), ..right.clone() },
-            unsupported,
-            "takes a stream of messages",
+            invalid,
+            "takes a stream of messages: give a list of objects",
+        ),
+        (
+            GrpcRequest { arguments: json!([{ "name": "Rex" }]), ..right.clone() },
+            invalid,
+            "takes one message: give an object",
+        ),
+        (
+            GrpcRequest {
+                method: "Upload".into(),
+                arguments: json!([{ "name": "Rex" }, { "nam": 1 }]),
+                ..right.clone()
+            },
+            invalid,
+            "nam",
         ),
         (GrpcRequest { arguments: json!({ "nam": 1 }), ..right.clone() }, invalid, "nam"),
         (GrpcRequest { arguments: json!({ "name": 1 }), ..right.clone() }, invalid, "string"),

@@ -185,13 +185,23 @@ impl Shared {
     }
 
     async fn read(&self, body: &mut RecvStream, name: &str) -> DynamicMessage {
+        self.read_all(body, name).await.remove(0)
+    }
+
+    async fn read_all(&self, body: &mut RecvStream, name: &str) -> Vec<DynamicMessage> {
         let mut bytes = BytesMut::new();
         while let Some(Ok(data)) = body.data().await {
             body.flow_control().release_capacity(data.len()).expect("it was used");
             bytes.extend_from_slice(&data);
         }
         let kind = self.pool.get_message_by_name(name).expect("it is described");
-        DynamicMessage::decode(kind, &bytes[5..]).expect("a message")
+        let mut messages = Vec::new();
+        while !bytes.is_empty() {
+            let length = u32::from_be_bytes(bytes[1..5].try_into().expect("four bytes"));
+            let message = bytes.split_to(5 + length as usize);
+            messages.push(DynamicMessage::decode(kind.clone(), &message[5..]).expect("a message"));
+        }
+        messages
     }
 
     async fn answer(
@@ -219,6 +229,21 @@ impl Shared {
                     pet.set_field_by_name("id", Value::I64(id));
                     stream.send_data(frame(&pet.encode_to_vec()), false).expect("it is open");
                 }
+                stream.send_trailers(status(0, "")).expect("it is open");
+                return;
+            }
+            "/test.v1.Pets/Upload" => {
+                let all = self.read_all(request.body_mut(), "test.v1.Pet").await;
+                let letters = |pet: &DynamicMessage| {
+                    let name = pet.get_field_by_name("name").expect("it is described");
+                    name.as_str().map_or(0, str::len)
+                };
+                let mut pet = self.message("test.v1.Pet");
+                pet.set_field_by_name("id", Value::I64(all.len() as i64));
+                let letters: usize = all.iter().map(letters).sum();
+                pet.set_field_by_name("name", Value::String(letters.to_string()));
+                let mut stream = begun(respond);
+                stream.send_data(frame(&pet.encode_to_vec()), false).expect("it is open");
                 stream.send_trailers(status(0, "")).expect("it is open");
                 return;
             }

@@ -121,12 +121,12 @@ impl Channel {
         Ok(Self { sender, origin: format!("{scheme}://{authority}") })
     }
 
-    /// Sends a message, and gives each message of the answer to `take`.
+    /// Sends messages, and gives each message of the answer to `take`.
     pub(super) async fn exchange(
         &mut self,
         path: &str,
         head: &Head<'_>,
-        message: &DynamicMessage,
+        messages: &[DynamicMessage],
         take: &mut dyn FnMut(Bytes) -> Result<(), IoError>,
     ) -> Result<Status, IoError> {
         let shown = format!("{}{path}", self.origin);
@@ -136,7 +136,13 @@ impl Channel {
         let request = self.request(path, head)?;
         let mut sender = self.sender.clone().ready().await.map_err(failed)?;
         let (response, mut body) = sender.send_request(request, false).map_err(failed)?;
-        body.send_data(framed(message), true).map_err(failed)?;
+        for (at, message) in messages.iter().enumerate() {
+            let is_last = at + 1 == messages.len();
+            body.send_data(framed(message), is_last).map_err(failed)?;
+        }
+        if messages.is_empty() {
+            body.send_data(Bytes::new(), true).map_err(failed)?;
+        }
         let (head_of, mut body) = response.await.map_err(failed)?.into_parts();
         // An error without a message has its status among the first headers.
         if let Some(status) = Status::of(&head_of.headers) {

@@ -234,6 +234,7 @@ impl Asker<'_, '_> {
         };
         let mut message = DynamicMessage::new(question);
         message.set_field_by_name(field, Value::String(name.to_owned()));
+        let question = std::slice::from_ref(&message);
         let versions = self.version.map_or(VERSIONS.to_vec(), |version| vec![version]);
         for version in versions {
             let path = format!("/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo");
@@ -250,7 +251,7 @@ impl Asker<'_, '_> {
                 }
                 Ok(())
             };
-            let ended = self.channel.exchange(&path, self.head, &message, &mut take).await?;
+            let ended = self.channel.exchange(&path, self.head, question, &mut take).await?;
             match (ended.code, answers.first()) {
                 (0, Some(answer)) => {
                     self.version = Some(version);

@@ -1,4 +1,5 @@
-//! Calls of gRPC methods: one message there, and one or a stream of them back.
+//! Calls of gRPC methods: one message or a stream of them there, and likewise back. All messages of a
+//! call are known when it begins, so a stream there is sent at once, and then ended.
 //!
 //! A call has a connection of its own, on the thread of its caller, and ends with it: at its
 //! deadline, when it is cancelled, when enough has come. Nothing is sent to the service before the
@@ -104,32 +105,37 @@ fn answer(
     outcome
 }
 
-/// A method, and the message for it.
+/// A method, and the messages for it: one, unless it takes a stream.
 struct Prepared {
     method: MethodDescriptor,
-    message: DynamicMessage,
+    messages: Vec<DynamicMessage>,
 }
 
 impl Prepared {
     /// Checks that the arguments fit the method.
     fn new(method: MethodDescriptor, request: &GrpcRequest) -> Result<Self, IoError> {
-        if method.is_client_streaming() {
-            let message = format!(
-                "the method {} takes a stream of messages, which is not supported: call one that \
-                 takes one message",
-                method.full_name()
-            );
-            return Err(IoError::new(IoErrorKind::Unsupported, message));
-        }
+        let wrong = |problem: &str| {
+            let message = format!("the method {} {problem}", method.full_name());
+            Err(IoError::new(IoErrorKind::Invalid, message))
+        };
+        let arguments = match (&request.arguments, method.is_client_streaming()) {
+            (Value::Array(all), true) => all.as_slice(),
+            (_, true) => return wrong("takes a stream of messages: give a list of objects"),
+            (Value::Array(_), false) => return wrong("takes one message: give an object"),
+            (one, false) => std::slice::from_ref(one),
+        };
         let kind = method.input();
-        let name = kind.full_name().to_owned();
         let options = DeserializeOptions::new().deny_unknown_fields(true);
-        let message = DynamicMessage::deserialize_with_options(kind, &request.arguments, &options);
-        let message = message.map_err(|error| {
-            let message = format!("the arguments do not fit the message {name}: {error}");
-            IoError::new(IoErrorKind::Invalid, message)
-        })?;
-        Ok(Self { method, message })
+        let message = |value: &Value| {
+            let message = DynamicMessage::deserialize_with_options(kind.clone(), value, &options);
+            message.map_err(|error| {
+                let name = kind.full_name();
+                let message = format!("the arguments do not fit the message {name}: {error}");
+                IoError::new(IoErrorKind::Invalid, message)
+            })
+        };
+        let messages = arguments.iter().map(message).collect::<Result<_, _>>()?;
+        Ok(Self { method, messages })
     }
 
     async fn exchange(
@@ -163,7 +169,7 @@ impl Prepared {
             Ok(())
         };
         let path = format!("/{}/{}", request.service, request.method);
-        let ended = channel.exchange(&path, head, &self.message, &mut take).await?;
+        let ended = channel.exchange(&path, head, &self.messages, &mut take).await?;
         let mut response = ended.response();
         if response.status != 0 {
             return Ok(response);

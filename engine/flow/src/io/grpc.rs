@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// A call of a gRPC method with one message.
+/// A call of a gRPC method.
 #[derive(Clone, PartialEq)]
 pub struct GrpcRequest {
     /// Name or address of the server.
@@ -20,7 +20,8 @@ pub struct GrpcRequest {
     pub service: String,
     /// Name of the method.
     pub method: String,
-    /// The message, by the JSON mapping of Protocol Buffers.
+    /// The message, by the JSON mapping of Protocol Buffers; a list of them for a method that takes a
+    /// stream.
     pub arguments: Value,
     /// Metadata; authentication is among them.
     pub metadata: Vec<(String, String)>,

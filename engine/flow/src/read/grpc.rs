@@ -27,7 +27,8 @@ impl Reader<'_> {
         let method = field(fields, "method").and_then(|node| self.name_of(node, "«method»"));
         let arguments = field(fields, "arguments");
         let arguments = arguments.map(|node| match node.content {
-            Content::Text(_) => self.template(node, "«arguments»", EFFECT),
+            // A list is the stream that a method may take.
+            Content::Text(_) | Content::List(_) => self.template(node, "«arguments»", EFFECT),
             _ => self.object_template(node, "«arguments»", EFFECT),
         });
         let service = field(fields, "service")?;

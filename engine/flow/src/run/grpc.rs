@@ -42,8 +42,10 @@ pub(super) fn call(effect: &mut Effect<'_, '_>, it: &Grpc) -> Result<Value, Faul
     let arguments = match arguments.transpose()?.unwrap_or(Value::Null) {
         Value::Null => Value::Object(Map::new()),
         arguments @ Value::Object(_) => arguments,
+        Value::Array(all) if all.iter().all(Value::is_object) => Value::Array(all),
         other => {
-            return Err(Fault::validation(format!("arguments must be an object, not {other}")));
+            let problem = "arguments must be an object, or a list of objects for a stream, not";
+            return Err(Fault::validation(format!("{problem} {other}")));
         }
     };
     let protos = it.proto.as_ref().map(|proto| files(effect, proto)).transpose()?;
