@@ -42,6 +42,8 @@ pub struct FakeIo {
     http: Option<Arc<OnHttp>>,
     grpc: Option<Arc<OnGrpc>>,
     broker: Option<Arc<OnBroker>>,
+    /// How many messages of each channel were acknowledged, and are gone.
+    gone: Arc<Mutex<HashMap<String, usize>>>,
     process: Option<Arc<OnProcess>>,
     container: Option<Arc<OnContainer>>,
     talk: Option<Arc<OnTalk>>,
@@ -104,8 +106,8 @@ impl FakeIo {
         self
     }
 
-    /// Sets the messages that channels of brokers have, and what becomes of those that are sent;
-    /// without it there are no brokers.
+    /// Sets the messages that channels of brokers have, until they are acknowledged, and what
+    /// becomes of those that are sent; without it there are no brokers.
     #[must_use]
     pub fn on_broker(
         mut self,
@@ -265,12 +267,20 @@ impl Io for FakeIo {
         let key = call.key.to_owned();
         self.asked.lock().push(Asked::Received(channel.clone(), key.clone()));
         let Some(answer) = &self.broker else { return Err(nobody(&channel.shown())) };
-        let has_enough = answer(channel)?.iter().any(|message| is_enough(Some(message)));
+        let (shown, gone) = (channel.shown(), Arc::clone(&self.gone));
+        let (before, mut taken) = (gone.lock().get(&shown).copied().unwrap_or_default(), 0);
+        let has_enough = answer(channel)?.iter().skip(before).any(|message| {
+            taken += 1;
+            is_enough(Some(message))
+        });
         if !has_enough && !is_enough(None) {
             return Err(IoError::new(IoErrorKind::TimedOut, "the messages of this test are over"));
         }
         let asked = Arc::clone(&self.asked);
-        Ok(Receipt::new(move || asked.lock().push(Asked::Acknowledged(key))))
+        Ok(Receipt::new(move || {
+            *gone.lock().entry(shown).or_default() += taken;
+            asked.lock().push(Asked::Acknowledged(key));
+        }))
     }
 
     fn broker_problem(&self, protocol: Broker) -> Option<String> {

@@ -316,6 +316,7 @@ fn inner(kind: &Kind) -> Vec<&[TaskId]> {
         Kind::Fork { branches, .. } => vec![branches],
         Kind::Function { task, .. } => vec![std::slice::from_ref(task)],
         Kind::Listen(it) => it.each.iter().map(|each| &each.block[..]).collect(),
+        Kind::Consume(it) => vec![&it.each.block],
         _ => Vec::new(),
     }
 }

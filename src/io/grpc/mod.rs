@@ -1,5 +1,5 @@
-//! Calls of gRPC methods: one message or a stream of them there, and likewise back. All messages of a
-//! call are known when it begins, so a stream there is sent at once, and then ended.
+//! Calls of gRPC methods: one message or a stream of them there, and likewise back. All messages of
+//! a call are known when it begins, so a stream there is sent at once, and then ended.
 //!
 //! A call has a connection of its own, on the thread of its caller, and ends with it: at its
 //! deadline, when it is cancelled, when enough has come. Nothing is sent to the service before the

@@ -20,8 +20,8 @@ pub struct GrpcRequest {
     pub service: String,
     /// Name of the method.
     pub method: String,
-    /// The message, by the JSON mapping of Protocol Buffers; a list of them for a method that takes a
-    /// stream.
+    /// The message, by the JSON mapping of Protocol Buffers; a list of them for a method that takes
+    /// a stream.
     pub arguments: Value,
     /// Metadata; authentication is among them.
     pub metadata: Vec<(String, String)>,

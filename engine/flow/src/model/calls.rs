@@ -1,6 +1,6 @@
 //! Calls of services, as they are run.
 
-use super::Span;
+use super::{ForEach, Span, TaskId};
 use crate::expr::Template;
 use crate::io::Broker;
 
@@ -84,6 +84,18 @@ pub(crate) struct Subscription {
     pub(crate) during: Option<Span>,
     pub(crate) whilst: Option<String>,
     pub(crate) until: Option<String>,
+    /// Whether each message is taken by itself: the task around counts them, and this is its time
+    /// limit.
+    pub(crate) is_single: bool,
+    pub(crate) limit: Option<Span>,
+}
+
+/// Messages of a subscription that are processed one after the other.
+#[derive(Debug)]
+pub(crate) struct Consume {
+    /// The call that takes the next one.
+    pub(crate) source: TaskId,
+    pub(crate) each: ForEach,
 }
 
 /// A call of a gRPC method.

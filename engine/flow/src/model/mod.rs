@@ -11,8 +11,8 @@ use crate::io::{PullPolicy, ScriptLanguage};
 use crate::schema::Schema;
 
 pub(crate) use self::calls::{
-    A2a, AsyncApi, Authentication, Endpoint, Grpc, Http, HttpOutput, Mcp, McpTransport, OpenApi,
-    Properties, Scheme, Subscription, Transport, WorkerCall,
+    A2a, AsyncApi, Authentication, Consume, Endpoint, Grpc, Http, HttpOutput, Mcp, McpTransport,
+    OpenApi, Properties, Scheme, Subscription, Transport, WorkerCall,
 };
 
 /// A task of a definition: its place in [`Definition::tasks`](crate::Definition).
@@ -56,6 +56,7 @@ pub(crate) enum Kind {
     Http(Box<Http>),
     OpenApi(Box<OpenApi>),
     AsyncApi(Box<AsyncApi>),
+    Consume(Box<Consume>),
     Grpc(Box<Grpc>),
     Function { task: TaskId, with: Option<Template> },
     Process(Box<Command>),
@@ -112,6 +113,7 @@ impl Kind {
             Self::Http(_)
             | Self::OpenApi(_)
             | Self::AsyncApi(_)
+            | Self::Consume(_)
             | Self::Grpc(_)
             | Self::Function { .. }
             | Self::Worker(_)

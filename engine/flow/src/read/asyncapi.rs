@@ -5,7 +5,7 @@ use super::Reader;
 use crate::definition::Needed;
 use crate::expr::{has_expression, Template};
 use crate::limits::SUBSCRIPTION_MESSAGES_MAX;
-use crate::model::{AsyncApi, Kind, Subscription, Transport};
+use crate::model::{AsyncApi, Consume, Kind, Span, Subscription, Transport};
 use crate::scope::Stage;
 use crate::text::{Content, Node};
 
@@ -36,7 +36,12 @@ const PROTOCOLS: [&str; 20] = [
 ];
 
 impl Reader<'_> {
-    pub(super) fn asyncapi(&mut self, node: &Node, with: Option<&Node>) -> Option<Kind> {
+    pub(super) fn asyncapi(
+        &mut self,
+        node: &Node,
+        with: Option<&Node>,
+        pointer: &str,
+    ) -> Option<Kind> {
         let Some(with) = with else {
             self.wrong(node, "call: asyncapi must have the field «with»");
             return None;
@@ -62,6 +67,7 @@ impl Reader<'_> {
             self.wrong_so(with, "an AsyncAPI call must have one thing to do", hint);
             return None;
         }
+        let each = subscription.and_then(|node| node.get("foreach"));
         let subscription = match subscription {
             Some(node) => Some(self.subscription(node)?),
             None => None,
@@ -77,7 +83,7 @@ impl Reader<'_> {
         let authentication = field(fields, "authentication");
         let authentication = authentication.and_then(|node| self.authentication(node, true));
         let (document, (place, is_channel)) = (document?, place?);
-        Some(Kind::AsyncApi(Box::new(AsyncApi {
+        let kind = Kind::AsyncApi(Box::new(AsyncApi {
             document,
             place,
             is_channel,
@@ -88,14 +94,44 @@ impl Reader<'_> {
             headers,
             authentication,
             subscription,
-        })))
+        }));
+        Some(match each {
+            Some(each) => self.consume(with, kind, each, pointer),
+            None => kind,
+        })
+    }
+
+    /// A subscription whose messages are processed: a task of its own takes each of them.
+    fn consume(&mut self, with: &Node, kind: Kind, each: &Node, pointer: &str) -> Kind {
+        let each = self.for_each(each, &format!("{pointer}/with/subscription"));
+        let source = self.tasks.len();
+        self.reserve(1);
+        let task = &mut self.tasks[source];
+        task.pointer = format!("{pointer}/with");
+        "the next message".clone_into(&mut task.name);
+        task.definition = with.to_value();
+        task.kind = kind;
+        // What extends calls is around all of them.
+        task.is_of_extension = true;
+        Kind::Consume(Box::new(Consume { source, each }))
+    }
+
+    /// Messages that are taken one by one share the time of the task around.
+    pub(super) fn limit_messages(&mut self, kind: Option<&Kind>, limit: Option<&Span>) {
+        let Some(Kind::Consume(it)) = kind else { return };
+        if let Kind::AsyncApi(call) = &mut self.tasks[it.source].kind {
+            if let Some(subscription) = &mut call.subscription {
+                subscription.limit = limit.cloned();
+            }
+        }
     }
 
     fn subscription(&mut self, node: &Node) -> Option<Subscription> {
         let known = ["filter", "consume", "foreach"];
         let fields = self.object(node, "«subscription»", &known, &["consume"]);
-        let hint = "take the messages, and let a task «for» go through them";
-        self.unsupported_field(fields, "foreach", "«foreach» of a subscription", hint);
+        let is_single = field(fields, "foreach").is_some();
+        // Of messages that are processed they are looked at between those.
+        let stage = if is_single { Stage::Definition { is_effect: false } } else { EFFECT };
         let filter = field(fields, "filter");
         let filter = filter.and_then(|node| self.expression(node, "«filter»", EFFECT));
         let consume = field(fields, "consume")?;
@@ -116,10 +152,10 @@ impl Reader<'_> {
         let during = field(fields, "for").and_then(|node| self.span(node, "«for»", EFFECT));
         let mut condition = |name: &str| {
             let node = field(fields, name)?;
-            self.expression(node, &format!("«{name}»"), EFFECT)
+            self.expression(node, &format!("«{name}»"), stage)
         };
         let (whilst, until) = (condition("while"), condition("until"));
-        Some(Subscription { filter, amount, during, whilst, until })
+        Some(Subscription { filter, amount, during, whilst, until, is_single, limit: None })
     }
 
     /// The name of a channel or operation, and whether it is a channel.

@@ -18,7 +18,13 @@ const OUTPUTS: [(&str, HttpOutput); 3] = [
 ];
 
 impl Reader<'_> {
-    pub(super) fn call(&mut self, node: &Node, with: Option<&Node>, stage: Stage) -> Option<Kind> {
+    pub(super) fn call(
+        &mut self,
+        node: &Node,
+        with: Option<&Node>,
+        pointer: &str,
+        stage: Stage,
+    ) -> Option<Kind> {
         let name = self.text(node, "«call»")?;
         match name.as_str() {
             "http" => self.http(node, with),
@@ -26,7 +32,7 @@ impl Reader<'_> {
             // A function of this name was there first.
             "worker" if !self.functions.contains_key("worker") => self.worker(node, with),
             "mcp" => self.mcp(node, with),
-            "asyncapi" => self.asyncapi(node, with),
+            "asyncapi" => self.asyncapi(node, with, pointer),
             "grpc" => self.grpc(node, with),
             "a2a" => self.a2a(node, with),
             _ => {

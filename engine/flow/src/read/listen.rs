@@ -52,7 +52,7 @@ impl Reader<'_> {
         Some(Kind::Listen(Box::new(Listen { strategy, read, each })))
     }
 
-    fn for_each(&mut self, node: &Node, pointer: &str) -> ForEach {
+    pub(super) fn for_each(&mut self, node: &Node, pointer: &str) -> ForEach {
         let known = ["item", "at", "do", "output", "export"];
         let fields = self.object(node, "«foreach»", &known, &[]);
         let mut variable = |name: &str, default: &str| {

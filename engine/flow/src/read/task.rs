@@ -151,6 +151,7 @@ impl Reader<'_> {
         let body = field(fields, kind).expect("it was found above");
         let stage = if is_effect { definition } else { Stage::Definition { is_effect: false } };
         let kind = self.kind(kind, body, fields, &pointer, siblings, stage);
+        self.limit_messages(kind.as_ref(), timeout.as_ref());
         let task = &mut self.tasks[id];
         task.pointer = pointer;
         task.name = name.to_owned();
@@ -194,7 +195,7 @@ impl Reader<'_> {
         stage: Stage,
     ) -> Option<Kind> {
         match kind {
-            "call" => self.call(body, field(fields, "with"), stage),
+            "call" => self.call(body, field(fields, "with"), pointer, stage),
             "do" => Some(Kind::Do(self.block(body, &format!("{pointer}/do")))),
             "emit" => self.emit(body),
             "for" => self.for_(body, fields, pointer),

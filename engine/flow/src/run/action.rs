@@ -110,6 +110,7 @@ impl RunAsync for FlowPlan {
                 .chain(&step.input.within)
                 .cloned()
                 .collect(),
+            since: None,
         };
         let now = step.now();
         resume(&mut step.output, &input, now);

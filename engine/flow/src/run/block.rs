@@ -32,7 +32,12 @@ impl Machine<'_> {
                 it.handler.as_deref().unwrap_or_default()
             }
             (Some(Kind::Try(it)), _) => &it.block,
-            (Some(Kind::Listen(it)), _) => it.each.as_ref().map_or(&[], |each| &each.block),
+            (Some(Kind::Consume(it)), _) if self.takes_message() => {
+                std::slice::from_ref(&it.source)
+            }
+            (Some(Kind::Listen(_) | Kind::Consume(_)), _) => {
+                self.each().map_or(&[], |each| &each.block)
+            }
             (None, Some(main)) => main,
             _ => &[],
         }
@@ -72,8 +77,8 @@ impl Machine<'_> {
                 let error = self.cursor.error.as_ref().map_or(Value::Null, Fault::to_value);
                 own.insert(it.variable.clone(), error);
             }
-            Some(Kind::Listen(it)) => {
-                if let (Some(each), Some(listening)) = (&it.each, &self.cursor.listening) {
+            Some(Kind::Listen(_) | Kind::Consume(_)) if !self.takes_message() => {
+                if let (Some(each), Some(listening)) = (self.each(), &self.cursor.listening) {
                     let item = listening.queue.first().unwrap_or(Value::Null);
                     own.insert(each.item.clone(), item);
                     own.insert(each.at.clone(), json!(listening.count));
@@ -144,7 +149,8 @@ impl Machine<'_> {
                 self.cursor.round += 1;
                 self.next_round()
             }
-            Some(Kind::Listen(_)) => self.event_processed(),
+            Some(Kind::Consume(_)) if self.takes_message() => self.message_came(),
+            Some(Kind::Listen(_) | Kind::Consume(_)) => self.event_processed(),
             _ => self.done(self.cursor.value.clone()),
         }
     }
@@ -201,7 +207,7 @@ impl Machine<'_> {
     /// attempt: its parts go on in the run of the plan in which they began.
     pub(super) fn keeps_parts(&self) -> bool {
         match self.env.task.map(|task| &task.kind) {
-            Some(Kind::Fork { .. } | Kind::Listen(_)) => true,
+            Some(Kind::Fork { .. } | Kind::Listen(_) | Kind::Consume(_)) => true,
             Some(Kind::Try(it)) => {
                 it.retry.as_ref().is_some_and(|retry| retry.attempt_limit.is_some())
             }
@@ -213,7 +219,7 @@ impl Machine<'_> {
     /// next attempt, or a task that listens waits for an event.
     pub(super) fn is_between_parts(&self) -> bool {
         let is_idle = self.cursor.listening.as_ref().is_some_and(|listening| !listening.is_busy);
-        self.cursor.phase == Phase::Pausing || is_idle
+        self.cursor.phase == Phase::Pausing || is_idle && !self.takes_message()
     }
 
     /// Whether it has a place and no part yet: that of the previous run, or of a failed one.
@@ -221,7 +227,7 @@ impl Machine<'_> {
         let has_parts = |kind: &Kind| match kind {
             Kind::Do(_) | Kind::For(_) | Kind::Try(_) => true,
             // Only of a retry: else its first event has begun a part.
-            Kind::Listen(_) => self.is_busy_with_event(),
+            Kind::Listen(_) | Kind::Consume(_) => self.is_busy_with_event(),
             kind => matches!(kind, Kind::Fork { .. } | Kind::Function { .. }),
         };
         self.cursor.part == 0 && self.env.task.is_none_or(|task| has_parts(&task.kind))

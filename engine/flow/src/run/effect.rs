@@ -4,6 +4,7 @@ use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
 use serde_json::{Map, Value};
 use turnwheel_engine::action::{Action, StepContext};
+use turnwheel_engine::Time;
 
 use super::env::{Around, Env};
 use super::hidden::{Hidden, MASK};
@@ -30,6 +31,8 @@ pub(super) struct Effect<'a, 'e> {
     pub(super) beat: &'a (dyn Fn(&str) + Sync),
     /// Of messages that the result has.
     pub(super) receipt: Option<Receipt>,
+    /// When the task began for which it takes a message.
+    pub(super) since: Option<Time>,
 }
 
 /// Runs it. Messages that its outcome has are accepted when that is stored.
@@ -51,8 +54,8 @@ pub(super) fn run<A: Action<Input = TaskInput, Output = TaskOutput>>(
     let env = Env::of_task(flow, task, around, &step.input);
     // A text can always be written as JSON.
     let beat = |lines: &str| drop(step.heartbeat(lines));
-    let (io, hidden) = (&*bench.io, Hidden::default());
-    let mut effect = Effect { io, env, call, hidden, beat: &beat, receipt: None };
+    let (io, hidden, since) = (&*bench.io, Hidden::default(), step.input.since.map(Time));
+    let mut effect = Effect { io, env, call, hidden, beat: &beat, receipt: None, since };
     let outcome = match effect.run(task) {
         Ok(mut outcome) => {
             effect.mask_in(&mut outcome.output);

@@ -91,7 +91,7 @@ impl Machine<'_> {
         Ok(self.wait())
     }
 
-    fn listened(&mut self) -> Result<Turn, Fault> {
+    pub(super) fn listened(&mut self) -> Result<Turn, Fault> {
         let Listening { got, keys, .. } = self.cursor.listening.take().unwrap_or_default();
         let mut turn = self.done(Value::Array(got.all()))?;
         if let Turn::Done(outcome) = &mut turn {
@@ -161,11 +161,7 @@ impl Machine<'_> {
         if listening.got.len() + listening.queue.len() >= EVENTS_MAX {
             return Err(Fault::runtime(format!("it has {EVENTS_MAX} events, which is the limit")));
         }
-        let each = match self.env.task.map(|task| &task.kind) {
-            Some(Kind::Listen(it)) => it.each.as_ref(),
-            _ => None,
-        };
-        let Some(each) = each else {
+        let Some(each) = self.each() else {
             listening.got.push(value);
             return Ok(());
         };
@@ -183,10 +179,7 @@ impl Machine<'_> {
     /// An event was processed.
     pub(super) fn event_processed(&mut self) -> Result<Turn, Fault> {
         let value = self.cursor.value.clone();
-        let each = match self.env.task.map(|task| &task.kind) {
-            Some(Kind::Listen(it)) => it.each.as_ref(),
-            _ => None,
-        };
+        let each = self.each();
         let listening = self.cursor.listening.as_ref();
         let item = listening.and_then(|listening| listening.queue.first());
         let count = listening.map_or(0, |listening| listening.count);
@@ -199,6 +192,9 @@ impl Machine<'_> {
             listening.got.push(output);
             listening.count += 1;
             listening.is_busy = false;
+        }
+        if let Some(Kind::Consume(it)) = self.env.task.map(|task| &task.kind) {
+            return self.message_processed(it);
         }
         if self.condition_holds()? {
             if let Some(listening) = &mut self.cursor.listening {
@@ -239,11 +235,9 @@ impl Machine<'_> {
         evaluate: impl FnOnce(&mut Self) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         let before = self.env.vars.clone();
-        if let Some(Kind::Listen(it)) = self.env.task.map(|task| &task.kind) {
-            if let Some(each) = &it.each {
-                self.env.vars.insert(each.item.clone(), item.clone());
-                self.env.vars.insert(each.at.clone(), count.into());
-            }
+        if let Some(each) = self.each() {
+            self.env.vars.insert(each.item.clone(), item.clone());
+            self.env.vars.insert(each.at.clone(), count.into());
         }
         let outcome = evaluate(self);
         self.env.vars = before;

@@ -234,6 +234,7 @@ impl Machine<'_> {
                 self.done(value)
             }
             Kind::Listen(_) => self.start_listening(),
+            Kind::Consume(_) => self.start_consuming(),
             Kind::Do(_) | Kind::Try(_) => {
                 self.cursor.value = input;
                 self.arm_attempt()?;
@@ -383,6 +384,7 @@ impl Machine<'_> {
             depth,
             is_kept: self.is_kept || self.keeps_parts(),
             resume,
+            since: self.takes_message().then_some(self.cursor.began),
         };
         if let Some(limit) =
             self.limit_of(task, &input).map_err(|it| it.from_task(&task.pointer))?

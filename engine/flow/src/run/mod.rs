@@ -5,7 +5,7 @@
 //! | `state` | what steps are given and keep |
 //! | `env` | what expressions see, and the way of data through a task |
 //! | `gathered` | events of a listening task, each stored once |
-//! | `machine`, `block`, `fork`, `extend`, `listen` | one turn of a task that is no effect. Pure. |
+//! | `machine`, `block`, `fork`, `extend`, `listen`, `consume` | one turn of another task. Pure. |
 //! | `action` | the actions of the world that call them |
 //! | `starter` | flows that begin with several events |
 //! | `sink` | events that leave the host, through an outbox of plans |
@@ -21,6 +21,7 @@ mod asyncapi;
 mod auth;
 mod block;
 mod broker;
+mod consume;
 mod container;
 mod effect;
 mod env;

@@ -71,6 +71,9 @@ pub struct TaskInput {
     /// Of a retry: where it goes on, and where tasks inside of it do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) resume: Vec<Cursor>,
+    /// When the task began for which it takes a message, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) since: Option<u64>,
 }
 
 /// The task that a part of an extension is before or after: the value of `$task` there.

@@ -20,7 +20,7 @@ use crate::io::{
     BrokerChannel, BrokerMessage, HttpRequest, HttpResponse, IoErrorKind, HTTP_BODY_MAX,
 };
 use crate::limits::SUBSCRIPTION_MESSAGES_MAX;
-use crate::model::Subscription;
+use crate::model::{Span, Subscription};
 use crate::scope::Stage;
 
 const EFFECT: Stage = Stage::Definition { is_effect: true };
@@ -88,10 +88,14 @@ pub(super) fn subscribe(
 /// Time of a subscription, and whether its end is one as it should be: that of «for» is, that of
 /// the task is not.
 fn time_of(effect: &Effect<'_, '_>, it: &Subscription) -> Result<(Option<Duration>, bool), Fault> {
-    let during = it.during.as_ref().map(|span| effect.env.duration(span)).transpose()?;
-    let is_short = |during: Duration| effect.call.limit.is_none_or(|limit| during < limit);
-    let has_end = during.is_some_and(is_short);
-    Ok((if has_end { during } else { effect.call.limit }, has_end))
+    let passed = effect.since.map(|since| effect.env.around.now.since(since)).unwrap_or_default();
+    let left = |span: &Option<Span>| {
+        let whole = span.as_ref().map(|span| effect.env.duration(span)).transpose()?;
+        Ok::<_, Fault>(whole.map(|whole| whole.saturating_sub(passed)))
+    };
+    let (during, limit) = (left(&it.during)?, left(&it.limit)?.or(effect.call.limit));
+    let has_end = during.is_some_and(|during| limit.is_none_or(|limit| during < limit));
+    Ok((if has_end { during } else { limit }, has_end))
 }
 
 /// The messages of a subscription at a broker. They are acknowledged when they are stored.
@@ -243,6 +247,9 @@ impl Taken<'_, '_, '_> {
         if let Value::Array(messages) = &mut self.messages {
             messages.push(message);
         }
+        if self.it.is_single {
+            return Ok(true);
+        }
         if let Some(condition) = &self.it.whilst {
             if !env.holds(condition, &self.messages, EFFECT)? {
                 return Ok(true);
@@ -253,6 +260,9 @@ impl Taken<'_, '_, '_> {
 
     /// Whether there are enough, before the next message.
     fn is_over(&self) -> Result<bool, Fault> {
+        if self.it.is_single {
+            return Ok(false);
+        }
         if self.it.amount.is_some_and(|amount| self.count >= amount) {
             return Ok(true);
         }

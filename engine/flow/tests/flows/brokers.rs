@@ -212,3 +212,31 @@ fn protocol_that_a_host_does_not_speak_is_named_before_a_flow_is_added() {
     let mqtt = problems(flow("mqtt").split_once('\n').expect("two lines").1);
     assert!(mqtt.contains("«http», «nats» and «amqp» are"), "{mqtt}");
 }
+
+#[test]
+fn messages_of_a_subscription_are_processed_one_after_the_other_when_they_are_stored() {
+    let bodies = [b"{\"n\":1}", b"{\"n\":2}", b"{\"n\":3}", b"{\"n\":4}"];
+    let each = "foreach: { item: it, at: place, do: [ { add: { set: { \
+                sum: '${ $it.payload.n + ($context.sum // 0) }', place: '${ $place }' } } } ], \
+                output: { as: '.sum' }, export: { as: '${ { sum: $output } }' } }";
+    for (consume, expected) in [
+        ("consume: { amount: 3 }", json!([1, 3, 6])),
+        ("consume: { while: '${ (.[-1]) < 3 }' }", json!([1, 3])),
+        ("consume: { until: '${ length == 2 }' }", json!([1, 3])),
+        ("consume: { amount: 0 }", json!([])),
+        ("filter: '${ .payload.n % 2 == 0 }', consume: { amount: 2 }", json!([2, 6])),
+        // The fifth does not come, and the time is over as it should be.
+        ("consume: { for: PT10S }", json!([1, 3, 6, 10])),
+    ] {
+        let io = brokers(&bodies.map(|body| message(body)));
+        let with = format!("channel: work, subscription: {{ {consume}, {each} }}");
+        assert_eq!(called(&io, &with).expect(consume), expected, "{consume}");
+    }
+    // A message is stored before it is processed: a task that fails at it does not get it again.
+    let error = "{ type: 'https://a.example/e', status: 500 }";
+    let failing = format!("foreach: {{ do: [ {{ fail: {{ raise: {{ error: {error} }} }} }} ] }}");
+    let io = brokers(&bodies.map(|body| message(body)));
+    let with = format!("channel: work, subscription: {{ consume: {{ amount: 2 }}, {failing} }}");
+    assert!(matches!(called(&io, &with), Err(FlowError::Faulted(_))));
+    assert_eq!(io.asked().iter().filter(|it| matches!(it, Asked::Acknowledged(_))).count(), 1);
+}

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{json, Value};
 use turnwheel_engine::{PlanView, TriggerOptions, World};
-use turnwheel_flow::{self as flow, Asked, FakeIo, Flow, FlowError, Flows, ProcessResult};
+use turnwheel_flow::{
+    self as flow, Asked, BrokerMessage, FakeIo, Flow, FlowError, Flows, HttpResponse, ProcessResult,
+};
 use turnwheel_runtime::completion::block_on;
 
 use crate::flow_common::{add, define, load, trace, world, Stage};
@@ -312,6 +314,47 @@ do:
     let all = trace(&stage.view(&again));
     let places: Vec<_> = all.iter().filter_map(|at| at.rsplit('/').next()).collect();
     assert_eq!(places, ["hear", "maybe", "first", "maybe"]);
+}
+
+#[test]
+fn retry_goes_on_with_the_message_whose_tasks_failed() {
+    let document = r##"{ "asyncapi": "3.0.0", "channels": { "work": {} },
+        "servers": { "bus": { "host": "bus.example", "protocol": "amqp" } } }"##;
+    let io = failing(1)
+        .on_http(move |_| {
+            let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+            Ok(HttpResponse { status: 200, headers, body: document.into() })
+        })
+        .on_broker(|_| {
+            let message = |body: &str| BrokerMessage { body: body.into(), ..Default::default() };
+            Ok(["1", "2", "3"].map(message).to_vec())
+        });
+    let (world, flows) = world(io.clone());
+    let flow = load(
+        "
+do:
+  - a:
+      call: asyncapi
+      with:
+        document: { endpoint: 'https://a.example/d' }
+        channel: work
+        subscription:
+          consume: { amount: 3 }
+          foreach:
+            do:
+              - one:
+                  if: $item.payload == 2
+                  run: { shell: { command: second } }
+              - two: { set: { n: '${ $item.payload }', at: '${ $index }' } }
+",
+    );
+    let failed = run(&flows, &flow, json!({}));
+    assert!(flow::result(&failed).is_err());
+    let again = retried(&flows, &failed, None, None).expect("it is retried");
+    let expected = json!([{ "n": 1, "at": 0 }, { "n": 2, "at": 1 }, { "n": 3, "at": 2 }]);
+    assert_eq!(flow::result(&again).expect("it goes well"), expected);
+    assert_eq!(commands(&io), ["second", "second"]);
+    end(world);
 }
 
 #[test]

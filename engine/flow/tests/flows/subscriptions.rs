@@ -125,7 +125,7 @@ fn what_is_wrong_with_a_subscription_is_said() {
         ("consume: {}", "does not say when it ends"),
         ("consume: { amount: 10001 }", "can be at most 10000"),
         ("consume: { amuont: 1 }", "did you mean «amount»"),
-        ("consume: { amount: 1 }, foreach: { do: [] }", "«foreach» of a subscription"),
+        ("consume: { amount: 1 }, foreach: { doo: [] }", "did you mean «do»"),
         ("consume: { while: '${ ( }' }", "«while»"),
     ] {
         let wrong = problems(&flow(subscription));
