@@ -52,7 +52,7 @@ impl RunAsync for Leaves {
     }
 }
 
-/// What became of the work of a call that ends while the store does this.
+/// The fate of the work of a call that ends while the store does this.
 fn said(prepare: impl Fn(&FaultStore)) -> Vec<&'static str> {
     let (store, said, sim) = (FaultStore::new(MemoryStore::new()), Said::default(), Sim::new(5));
     let (open, gate) = completion();

@@ -117,8 +117,8 @@ pub(super) async fn receive(
     let (mut last, mut left) = (None, WINDOW);
     loop {
         if left == 0 {
-            // What it has delivered is acknowledged at the end: another one has a window of its
-            // own. The former goes afterwards, as a queue may go with its last one.
+            // Its messages are acknowledged at the end, so another consumer has to have a window of
+            // its own. It comes before the former goes: a queue may end with its last consumer.
             let next = consume(&open, &queue).await.map_err(failed)?;
             let former = std::mem::replace(&mut consumer, next);
             let tag = former.tag();

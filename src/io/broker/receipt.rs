@@ -73,7 +73,7 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        // What is on the runtime goes first, and nothing waits for its threads.
+        // The connection, which is on the runtime, goes first, and nothing waits for its threads.
         self.acknowledge = None;
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();

@@ -32,7 +32,7 @@ impl Broker {
 /// Place of a broker where messages go to and come from.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BrokerChannel {
-    /// What the broker speaks.
+    /// Protocol of the broker.
     pub protocol: Broker,
     /// Name or address of the server.
     pub host: String,
@@ -86,7 +86,7 @@ pub struct BrokerMessage {
     pub headers: Vec<(String, String)>,
     /// Type of the body, if it is known.
     pub content_type: Option<String>,
-    /// What it is the answer to, if it says so.
+    /// The correlation id, if it has one.
     pub correlation: Option<String>,
     /// The body.
     pub body: Vec<u8>,

@@ -111,7 +111,7 @@ impl Reader<'_> {
         "the next message".clone_into(&mut task.name);
         task.definition = with.to_value();
         task.kind = kind;
-        // What extends calls is around all of them.
+        // Extensions of calls are around all of them.
         task.is_of_extension = true;
         Kind::Consume(Box::new(Consume { source, each }))
     }

@@ -144,7 +144,7 @@ fn is_pattern(subject: &str) -> bool {
     subject.split('.').any(|token| matches!(token, "*" | ">"))
 }
 
-/// What a header of credentials says, for the connection.
+/// Takes the credentials of a header for the connection.
 fn credentials(channel: &mut BrokerChannel, headers: &[(String, String)]) -> Result<(), Fault> {
     let given = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("authorization"));
     match given.and_then(|(_, value)| value.split_once(' ')) {
