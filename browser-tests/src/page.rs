@@ -145,6 +145,20 @@ impl Page {
         self.fail(&format!("«{what}» is missed by {CLICKS_MAX} clicks: it does not stay in place"));
     }
 
+    /// Clicks something with a press that lasts so long, as a slow hand does: the page may change
+    /// meanwhile.
+    pub fn press_slowly(&mut self, what: &str, milliseconds: u32) {
+        let spot = self.help(&format!("target({})", json!(what)));
+        let event = |kind: &str| {
+            let (x, y) = (&spot[0], &spot[1]);
+            json!({ "type": kind, "x": x, "y": y, "button": "left", "clickCount": 1 })
+        };
+        self.ask("Input.dispatchMouseEvent", event("mousePressed"));
+        let pause = format!("new Promise((done) => {{ setTimeout(done, {milliseconds}); }})");
+        self.eval(&pause);
+        self.ask("Input.dispatchMouseEvent", event("mouseReleased"));
+    }
+
     /// Writes a text into a field in place of what is there.
     pub fn write(&mut self, what: &str, text: &str) {
         self.help(&format!("write({}, {})", json!(what), json!(text)));

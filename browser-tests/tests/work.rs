@@ -273,11 +273,87 @@ fn runs_are_ticked_and_ordered_and_all_that_fit_are_too() {
             location.hash = '#/runs';
             const field = document.querySelector('[aria-label^=\"Flow or action\"]');
             field.value = 'wait';
-            field.dispatchEvent(new Event('change', { bubbles: true }));
+            field.dispatchEvent(new Event('input', { bubbles: true }));
         })()",
     );
     page.wait("location.hash === '#/runs?name=wait'");
     page.wait("document.querySelectorAll('td.tick input').length === 7");
+    page.is_sound();
+}
+
+/// Waits until the page was drawn anew, and says what is in a field then.
+const DRAWN_ANEW: &str = "(async (name) => {
+  const field = () => document.querySelector(`[aria-label^=\"${name}\"]`);
+  const asked = () => performance.getEntriesByType('resource').length;
+  const before = asked();
+  while (asked() < before + 3) await new Promise((resolve) => { setTimeout(resolve, 20); });
+  await new Promise((resolve) => { requestAnimationFrame(() => requestAnimationFrame(resolve)); });
+  return field().value;
+})";
+
+#[test]
+fn what_is_typed_in_a_filter_stays_and_is_what_bulk_actions_are_about() {
+    let (_browser, mut page, served) = console("typed");
+    for _ in 0..2 {
+        served.begin("wait", &json!({}));
+    }
+    page.open(&served.page("runs"));
+    page.wait("document.querySelectorAll('td.tick input').length === 2");
+    // What is typed is applied without Enter, and stays while runs come and go.
+    page.click("field:Flow or action");
+    page.type_text("wai");
+    for number in 0..3 {
+        served.begin("brick", &json!(number));
+    }
+    page.wait("location.hash === '#/runs?name=wai'");
+    assert_eq!(page.eval(&format!("{DRAWN_ANEW}('Flow or action')")), "wai");
+    page.click("link:Clear");
+    page.wait("document.querySelectorAll('td.tick input').length === 5");
+    assert_eq!(page.eval("document.querySelector('[aria-label^=Flow]').value"), "");
+    // The first click counts, and so does the text that was typed right before it.
+    page.click("field:Flow or action");
+    page.type_text("brick");
+    page.eval("document.querySelector('.ticks button').click()");
+    page.see("text:For all runs with the flow or action «brick»");
+    page.click("button:Close");
+    page.wait("document.querySelectorAll('td.tick input').length === 3");
+    // A slow press is no lost click, though the pause after the text ends while it lasts.
+    page.write("field:Flow or action", "wait");
+    page.press_slowly("button:Bulk actions…", 400);
+    page.see("text:For all runs with the flow or action «wait»");
+    page.write("dialog select", "cancel");
+    page.click("button:Preview");
+    page.see("text:2 would be touched");
+    page.click("button:Close");
+    page.see_no("dialog");
+    // An order of a list is no filter: all runs of all flows need one answer more.
+    page.open(&served.page("runs?order=oldest"));
+    page.wait("document.querySelectorAll('td.tick input').length === 5");
+    page.click("button:Bulk actions…");
+    page.see("text:No filter is set: this is for all runs of all flows");
+    page.write("dialog select", "delete");
+    page.click("button:Preview");
+    page.see("text:3 would be touched");
+    page.click("button:delete 3 runs");
+    page.wait("document.querySelector('dialog input:invalid') !== null");
+    assert_eq!(page.count("td.tick input"), 5, "nothing is deleted without the answer");
+    page.click("field:All runs of all flows");
+    page.click("button:delete 3 runs");
+    page.see("text:3 done, ");
+    page.is_sound();
+}
+
+#[test]
+fn a_key_that_is_typed_stays_while_the_page_is_drawn_anew() {
+    let (_browser, mut page, served) = console("typed-key");
+    served.ask_account("ann");
+    page.open(&served.page("system/entities"));
+    page.click("field:Key");
+    page.type_text("ann");
+    assert_eq!(page.eval(&format!("{DRAWN_ANEW}('Key')")), "ann");
+    page.write("field:Type", "account");
+    page.click("button:Look");
+    page.see("text:a message goes to its mailbox");
     page.is_sound();
 }
 

@@ -46,6 +46,7 @@ const OWN: &[Asset] = assets![
     "keys.js",
     "live.js",
     "overview.js",
+    "pointer.js",
     "recent.js",
     "resource.js",
     "run-orders.js",

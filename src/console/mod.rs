@@ -10,6 +10,7 @@
 //! | --- | --- |
 //! | `app.js`, `keys.js` | the shell: pages by address, navigation, keys, zone and colours, the token |
 //! | `api.js`, `sse.js`, `live.js`, `resource.js` | requests, streams of events, what a view has loaded |
+//! | `pointer.js` | presses of a mouse or a finger, which lose no click to news |
 //! | `settings.js`, `theme.js`, `format.js` | what the reader chose; times, durations and numbers |
 //! | `ui.js`, `dialogs.js`, `charts.js` | components that every view uses |
 //! | `flow-graph.js`, `dag.js`, `step-graph.js` | drawings: a definition, boxes and arrows, steps |

@@ -1,6 +1,7 @@
 // Requests to the API of the same server. Every operation that the console uses is named here: a test looks
 // whether the API has it.
 
+import { released } from "./pointer.js";
 import { EventReader } from "./sse.js";
 
 /** Operations by a name of our own; paths as the description of the API says them. */
@@ -114,17 +115,6 @@ export function isSignedIn() {
   return localStorage.getItem(SIGNED_IN) !== null;
 }
 
-let isPressed = false;
-addEventListener("pointerdown", () => { isPressed = true; }, true);
-for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => { isPressed = false; }, true);
-
-/** What is under a finger or a pressed button stays until that is up: else the click would get lost. */
-async function settled() {
-  for (let tries = 0; isPressed && tries < 20; tries += 1) await new Promise((resolve) => { setTimeout(resolve, 50); });
-  // The click itself comes right after.
-  if (isPressed) isPressed = false;
-}
-
 function headers(more = {}) {
   // The console asks for a token itself: the browser is not to ask for a password.
   return { ...more, "X-Requested-With": "turnwheel-console" };
@@ -174,7 +164,7 @@ export async function ask(name, { at = {}, query, body, text: plain, signal } = 
   }
   // A server that is not healthy says so with another status and the same shape.
   if (!answer.ok && !(name === "health" && value)) throw new Problem(answer.status, value ?? {});
-  if (method === "GET") await settled();
+  if (method === "GET") await released();
   return value;
 }
 

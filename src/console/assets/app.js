@@ -1,6 +1,6 @@
 // The shell: which page an address names, navigation, keys, the token.
 
-import { html, render, useEffect, useLayoutEffect, useState } from "./preact-htm.js";
+import { html, render, useEffect, useLayoutEffect, useRef, useState } from "./preact-htm.js";
 import { ask, isSignedIn, isSignedOut, signIn, signOut } from "./api.js";
 import { Dialogs, dismiss, order } from "./dialogs.js";
 import { span } from "./format.js";
@@ -51,13 +51,17 @@ function place() {
 
 function usePlace() {
   const [at, set] = useState(place);
+  const shown = useRef(at);
   useEffect(() => {
     const look = () => {
       // The link to the content is no page.
       if (location.hash === "#main") return document.getElementById("main").focus();
       const next = place();
       if (next.name in MOVED) return location.replace(location.hash.replace(next.name, MOVED[next.name]));
-      dismiss();
+      // A filter that is told late does not take a dialog of its page away.
+      const isSame = next.name === shown.current.name && String(next.rest) === String(shown.current.rest);
+      if (!isSame) dismiss();
+      shown.current = next;
       set(next);
     };
     window.addEventListener("hashchange", look);

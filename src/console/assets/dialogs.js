@@ -54,7 +54,7 @@ function input(field, value, change) {
   if (kind === "area" || kind === "json") {
     return html`<textarea name=${name} rows=${field.rows ?? 8} spellcheck="false" required=${required} value=${value} onInput=${set}></textarea>`;
   }
-  if (kind === "tick") return html`<input type="checkbox" name=${name} checked=${value} onChange=${set} />`;
+  if (kind === "tick") return html`<input type="checkbox" name=${name} required=${required} checked=${value} onChange=${set} />`;
   const type = { number: "number", password: "password", time: "datetime-local" }[kind] ?? "text";
   const { min, max, step, minlength, maxlength, placeholder, autocomplete } = field;
   return html`<input ...${{ type, name, required, min, max, minlength, maxlength, placeholder, autocomplete }}

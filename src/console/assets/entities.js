@@ -3,7 +3,7 @@
 import { ask } from "./api.js";
 import { bytes, number, span } from "./format.js";
 import { useAsk, useResource } from "./resource.js";
-import { Badge, Facts, html, Json, Loaded, Notice, reason, Table } from "./ui.js";
+import { Badge, Facts, html, Json, Loaded, Notice, reason, Table, useTyped } from "./ui.js";
 
 /** What a message for an entity meets. */
 const STATES = {
@@ -36,6 +36,12 @@ function One({ of }) {
     ${stored && stored.bytes !== null && html`<h3>Stored state</h3>${stored.value === null && stored.bytes !== 4 ? html`<p class="quiet">It is not JSON, or too large to be shown here.</p>` : html`<${Json} of=${stored.value} />`}`}`;
 }
 
+/** The field of the key: the page is drawn again every now and then, and what is typed stays. */
+function Key({ value }) {
+  const [field] = useTyped(value);
+  return html`<input ref=${field} type="search" name="key" data-search placeholder="Key" aria-label="Key" required spellcheck="false" />`;
+}
+
 export function Entities({ query }) {
   const [type, key] = [query.get("type"), query.get("key")];
   const all = useAsk("entityTypes", {}, { every: 3000 });
@@ -50,6 +56,6 @@ export function Entities({ query }) {
   return html`<p class="quiet">Actors that are found by type and key, activated by their first message and out of memory when they are idle.</p>
     <${Loaded} of=${all}>${({ types }) => html`<${Types} types=${types} /><h2>Look one up</h2><form class="filters" role="search" onSubmit=${go}>
       <select name="type" aria-label="Type" required>${types.map((one) => html`<option key=${one.name} value=${one.name} selected=${one.name === type}>${short(one.name)}${one.is_plan ? " (runs)" : ""}</option>`)}</select>
-      <input type="search" name="key" data-search placeholder="Key" aria-label="Key" required spellcheck="false" value=${key ?? ""} /><button type="submit">Look</button></form>`}<//>
+      <${Key} value=${key ?? ""} /><button type="submit">Look</button></form>`}<//>
     <section aria-live="polite">${found.data ? html`<${One} of=${found.data} />` : found.error && html`<${Notice} title="It cannot be looked up" text=${reason(found.error)} />`}</section>`;
 }

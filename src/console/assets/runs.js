@@ -7,7 +7,7 @@ import { order, say } from "./dialogs.js";
 import { between, count, number, plain, words } from "./format.js";
 import { useFigures, useResource } from "./resource.js";
 import { columns as chosen, useCell, zone } from "./settings.js";
-import { Ago, Badge, Clock, Head, html, Loaded, nameOf, Notice, reason, RunLink, runAddress, Search, stateOf, useKept, useSlices, useTitle } from "./ui.js";
+import { Ago, Badge, Clock, Head, html, Loaded, nameOf, Notice, reason, RunLink, runAddress, Search, stateOf, tellTyped, useKept, useSlices, useTitle } from "./ui.js";
 
 const STATES = ["pending", "scheduled", "planning", "planned", "running", "paused", "stopped"];
 const RESULTS = ["success", "warning", "error", "cancelled", "reverted"];
@@ -45,6 +45,11 @@ export function asked(query) {
   return { ...of, ...show, created_from: from };
 }
 
+/** The query of the address as it is now: what is drawn may be a moment behind it. */
+function queryNow() {
+  return new URLSearchParams(location.hash.split("?")[1] ?? "");
+}
+
 function useChosen() {
   const text = useCell(chosen);
   const names = text.split(",").filter((name) => name in COLUMNS);
@@ -72,14 +77,14 @@ function Filters({ query, go, all }) {
   const isFiltered = [...query.keys()].some((name) => name !== "cursor");
   return html`<div class="filters" role="search">
     <${Search} value=${query.get("labels") ?? query.get("text") ?? ""} onText=${search} label="Search runs" placeholder="Name, error, label=value, id" />
-    <input type="search" aria-label="Flow or action" placeholder="Flow" class="small" value=${query.get("name") ?? ""} onChange=${(event) => go({ name: event.currentTarget.value.trim() })} />
+    <${Search} value=${query.get("name") ?? ""} onText=${(name) => go({ name })} label="Flow or action" placeholder="Flow" kind="small" />
     ${pick("state", "State", [["", "any state"], ...of("state", STATES).map((name) => [name, named(name, counts)])])}
     ${pick("result", "Result", [["", "any result"], ...of("result", RESULTS).map((name) => [name, named(name, results)])])}
     ${pick("waits", "Waits for", [["", "waits or not"], ...of("waits", WAITS).map((name) => [name, `waits for ${words(name)}`])])}
     ${pick("since", "Created", Object.entries(SINCE))}
     ${pick("order", "Order", [["", "newest first"], ["oldest", "oldest first"]])}
     ${query.get("node") && html`<button class="chip" aria-pressed="true" title="Show the runs of all nodes" onClick=${() => go({ node: "" })}>node ${query.get("node")} ×</button>`}
-    ${isFiltered && html`<a href="#/runs">Clear</a>`}
+    <a href="#/runs" class=${isFiltered ? "" : "away"}>Clear</a>
   </div>`;
 }
 
@@ -89,24 +94,26 @@ function Shows({ query }) {
     html`<a key=${name} class="chip" href=${name === "all" ? "#/runs" : `#/runs?show=${name}`} aria-current=${name === now ? "true" : null}>${name}</a>`)}</nav>`;
 }
 
-function Ticks({ runs, ticked, setTicked, reload, filter, isFiltered }) {
+function Ticks({ runs, ticked, setTicked, reload }) {
   const isAll = runs.length > 0 && runs.every((run) => ticked.has(run.id));
   const shown = [...ticked];
-  const give = async (name, of) => {
+  const give = async (act) => {
     try {
-      if (await bulk(name, of)) setTicked(new Set());
+      if (await act()) setTicked(new Set());
     } catch (error) {
       say(reason(error), true);
     }
     reload();
   };
-  const many = () => order({ title: "Bulk actions", text: `For all runs that the filter finds${isFiltered ? "" : ": there is no filter, so all runs"}. First it is only looked which runs would be touched.`,
-    verb: "Preview", fields: [{ name: "order", label: "Action", kind: "select", value: "cancel", options: bulk.orders.map((name) => [name, words(name)]) }],
-    perform: (values) => values.order }).then((name) => name && give(name, { filter }));
+  const many = () => {
+    // What was typed a moment ago counts too.
+    tellTyped();
+    give(() => bulk.choose(bulk.filter(asked(queryNow()))));
+  };
   return html`<div class="ticks" role="status"><p class="buttons">
     <label class="tick-all"><input type="checkbox" checked=${isAll} disabled=${runs.length === 0} aria-label="Tick all of this page" onChange=${() => setTicked(new Set(isAll ? [] : runs.map((run) => run.id)))} /> all of this page</label>
     ${shown.length === 0 ? html`<button onClick=${many}>Bulk actions…</button>`
-      : html`<b>${number(shown.length)} ticked</b>${bulk.orders.map((name) => html`<button key=${name} class=${bulk.isHard(name) ? "hard" : ""} onClick=${() => give(name, { plans: shown })}>${words(name)}</button>`)}
+      : html`<b>${number(shown.length)} ticked</b>${bulk.orders.map((name) => html`<button key=${name} class=${bulk.isHard(name) ? "hard" : ""} onClick=${() => give(() => bulk(name, { plans: shown }))}>${words(name)}</button>`)}
         <button class="link" onClick=${() => setTicked(new Set())}>Untick all</button>`}
   </p></div>`;
 }
@@ -154,8 +161,7 @@ export function Runs({ query }) {
   if (page.data) last.current = page.data;
   const shown = page.data || page.error ? page : { ...page, data: last.current };
   const go = (changes) => {
-    // What the address says now: what is drawn may be a moment behind it.
-    const next = new URLSearchParams(location.hash.split("?")[1] ?? "");
+    const next = queryNow();
     if (Object.keys(changes).some((name) => ["state", "result"].includes(name))) next.delete("show");
     for (const [name, value] of Object.entries(changes)) {
       if (value) next.set(name, value);
@@ -176,7 +182,7 @@ export function Runs({ query }) {
   return html`<${Head} title="Runs"><button onClick=${() => choose(names)}>Columns…</button><//>
     <${Shows} query=${query} /><${Filters} query=${query} go=${go} all=${all.data} />
     <${Loaded} of=${shown}>${({ plans, next, is_partial: isPartial }) => html`
-      <${Ticks} runs=${plans} ticked=${ticked} setTicked=${setTicked} reload=${page.reload} filter=${bulk.filter(of)} isFiltered=${[...query.keys()].length > 0} />
+      <${Ticks} runs=${plans} ticked=${ticked} setTicked=${setTicked} reload=${page.reload} />
       ${plans.length === 0 ? html`<${Nothing} all=${all.data} isPartial=${isPartial} />` : html`<${Rows} runs=${plans} of=${key} names=${names} ticked=${ticked} tick=${tick} />`}
       <p class="buttons"><span class="quiet">${count(plans.length, "run")} on this page.${isPartial && " The search has stopped for now: older runs are not looked at yet."}</span>
         ${query.get("cursor") && html`<button onClick=${() => go({ text: query.get("text") })}>First page</button>`}

@@ -1,7 +1,8 @@
 // Small components that every view uses. Text is always set as text: nothing that the server says is markup.
 
-import { createContext, html, useContext, useEffect, useReducer, useRef, useState } from "./preact-htm.js";
+import { createContext, html, useContext, useEffect, useLayoutEffect, useReducer, useRef, useState } from "./preact-htm.js";
 import { local, number, relative, short } from "./format.js";
+import { released } from "./pointer.js";
 
 export { html };
 
@@ -129,26 +130,50 @@ export function Head({ title, children }) {
   return html`<div class="head"><h1>${title}</h1><span class="buttons">${children}</span></div>`;
 }
 
-/** A field for searches that tells what was typed after a pause; «/» goes to it. */
-export function Search({ value, onText, label, placeholder, pause = 200 }) {
-  const timer = useRef(0);
+/** How long after the last key a search is told. */
+const PAUSE_MS = 200;
+/** Fields with a text that is not told yet: each as the function that tells it. */
+const untold = new Set();
+
+/** Tells what was typed in all fields, for buttons that act on what the fields say. */
+export function tellTyped() {
+  for (const tell of [...untold]) tell();
+}
+
+/** The text of a field of which what is typed stays: `value` is written into it only when somebody else has changed it. */
+export function useTyped(value) {
   const field = useRef(null);
-  // What is typed stays; another address writes the field anew.
-  useEffect(() => {
-    if (document.activeElement !== field.current) field.current.value = value ?? "";
+  const known = useRef(null);
+  useLayoutEffect(() => {
+    if (value !== known.current) field.current.value = value;
+    known.current = value;
   }, [value]);
+  return [field, known];
+}
+
+/** A field for searches that tells what was typed after a pause; «/» goes to the first of a page. */
+export function Search({ value, onText, label, placeholder, kind, pause = PAUSE_MS }) {
+  const [field, known] = useTyped(value ?? "");
+  const own = useRef({ timer: 0 });
+  own.current.onText = onText;
+  own.current.tell ??= () => {
+    clearTimeout(own.current.timer);
+    if (!untold.delete(own.current.tell)) return;
+    known.current = field.current.value.trim();
+    own.current.onText(known.current);
+  };
   // A page that is left is not searched any more.
-  useEffect(() => () => clearTimeout(timer.current), []);
-  const tell = () => {
-    clearTimeout(timer.current);
-    if (timer.current) onText(field.current.value.trim());
-    timer.current = 0;
-  };
+  useEffect(() => () => {
+    clearTimeout(own.current.timer);
+    untold.delete(own.current.tell);
+  }, []);
   const typed = () => {
-    clearTimeout(timer.current);
-    timer.current = setTimeout(tell, pause);
+    clearTimeout(own.current.timer);
+    untold.add(own.current.tell);
+    // A page that changes under a pressed button would lose its click.
+    own.current.timer = setTimeout(() => released().then(own.current.tell), pause);
   };
-  return html`<input ref=${field} type="search" data-search aria-label=${label} placeholder=${placeholder ?? label} onInput=${typed} onBlur=${tell} />`;
+  return html`<input ref=${field} type="search" class=${kind} data-search aria-label=${label} placeholder=${placeholder ?? label} onInput=${typed} />`;
 }
 
 /** The title of the document while a page is shown. */
