@@ -86,6 +86,15 @@ fn a_failed_run_is_found_by_its_error_and_shows_its_failed_task() {
     page.see("svg [data-task=send].s-not_run");
     page.see("text:3×");
     page.see(".panel h2");
+    // The attempt that failed is shown as failed, and its task is named once.
+    page.see(".panel .rows .s-error");
+    assert_eq!(page.count(".panel .rows .s-success"), 0, "no attempt of it went well");
+    page.see(".panel .error");
+    assert_eq!(page.count(".panel .error"), 1, "the error is said once");
+    let error = page.eval("document.querySelector('.panel .error').textContent");
+    assert_eq!(error, "The card is declined (402)");
+    // Tasks are counted: those of the flow that have begun, each once.
+    page.see("text:7 · error 1 success 6");
     page.shot("run");
     page.click("svg [data-task=pack]");
     page.see("text:Run 3 of 3");

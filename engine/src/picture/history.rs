@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use serde::Serialize;
 
 use super::timeline::{Bar, Span, SpanKind};
-use super::{PlanHead, PlanTimeline};
+use super::{error_of, state_of, PlanHead, PlanTimeline};
 use crate::error::{ActionError, StoreError};
 use crate::id::{PlanId, StepId};
 use crate::journal::decode;
@@ -158,8 +158,10 @@ impl Telling {
         let (Some(plan), Some(place)) = (&self.plan, place.checked_sub(self.gone)) else { return };
         if let Some(call) = self.calls.get_mut(place) {
             let known = plan.step(step);
-            (call.ended, call.ran_us, call.state) = (Some(at), ran_us, known.state);
-            call.error.clone_from(&known.error);
+            let action = plan.action(known.action);
+            // A task of a flow that has a fault has failed, though its step has ended well.
+            (call.ended, call.ran_us, call.state) = (Some(at), ran_us, state_of(action, known));
+            call.error = error_of(action, known);
         }
     }
 

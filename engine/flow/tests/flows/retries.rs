@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 use serde_json::{json, Value};
-use turnwheel_engine::{PlanView, TriggerOptions, World};
+use turnwheel_engine::{picture, PlanView, StepState, TriggerOptions, World};
 use turnwheel_flow::{
     self as flow, Asked, BrokerMessage, FakeIo, Flow, FlowError, Flows, HttpResponse, ProcessResult,
 };
@@ -100,6 +100,24 @@ fn a_failed_run_goes_on_from_its_failed_task_with_its_data_and_context() {
     assert_eq!(twice.id, again.id);
     let why = refusal(retried(&flows, &again, None, None));
     assert!(why.contains("has succeeded") && why.contains("turnwheel again"), "{why}");
+    end(world);
+}
+
+#[test]
+fn a_call_of_a_task_that_has_a_fault_has_failed_in_the_history() {
+    let (world, flows) = world(failing(1));
+    let failed = run(&flows, &load(THREE), json!({ "name": "ann" }));
+    let history = block_on(world.plan(failed.id).history());
+    let history = history.expect("off the workers").expect("it is told");
+    let state = |name: &str| {
+        let action = failed.actions.iter().find(|action| picture::name_of(action) == name);
+        let step = action.and_then(|action| action.run_step).expect("it has begun");
+        let calls: Vec<_> = history.calls_of(step).collect();
+        let error = calls.last().and_then(|call| call.error.as_ref());
+        (calls.last().map(|call| call.state), error.is_some())
+    };
+    assert_eq!(state("do/0/first"), (Some(StepState::Success), false));
+    assert_eq!(state("do/1/second"), (Some(StepState::Error), true));
     end(world);
 }
 
