@@ -172,11 +172,24 @@ fn events_are_seen_as_they_come_and_where_they_go() {
     // The stream is open once something has come of it.
     served.begin("brick", &json!(1));
     page.see("row:brick");
-    let event = json!({ "specversion": "1.0", "id": "e1", "source": "/test", "type": "com.shop.paid", "data": 1 });
+    let event = json!({ "specversion": "1.0", "id": "e1", "source": "/test", "type": "com.shop.paid", "subject": "17", "data": 1 });
     served.publish(&event);
     served.over_with(plan);
-    page.see("row:event /test e1");
+    // Its type, source and subject once, and the task that took it.
+    let row = page.see("row:com.shop.paid");
+    let row = row.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(row.ends_with("com.shop.paid 17, from /test to «paid» of shop/ask:1.0.0"), "{row}");
+    // Nobody takes this one, and it is on the list all the same.
+    page.click("button:Publish an event…");
+    page.write("field:Type", "com.shop.nobody");
+    page.click("button:Publish");
+    page.see("row:com.shop.nobody from /console Nobody took it.");
+    page.see("text:Events that nobody took since the world began: 1.");
+    page.see("text:No step was over with an event that it had not taken");
     page.shot("events");
+    page.write("field:Kind", "events that nobody took");
+    page.see_no("row:com.shop.paid");
+    page.see("row:com.shop.nobody");
     page.is_sound();
 }
 

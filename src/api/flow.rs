@@ -106,6 +106,55 @@ pub struct FlowRun {
     pub deadline_ms: Option<u64>,
 }
 
+/// Events that were published on this node lately, newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct RecentEvents {
+    /// The events, also those that nobody took.
+    pub events: Vec<RecentEvent>,
+    /// Number of events that nobody took, since the world began.
+    pub unheard: u64,
+}
+
+/// An event that was published, and who has got it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct RecentEvent {
+    /// When it was durable with all who got it.
+    pub at: String,
+    /// Its type; long attributes are cut off.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Its source.
+    pub source: String,
+    /// Its subject, if it has one.
+    pub subject: Option<String>,
+    /// Its id.
+    pub id: String,
+    /// Number of tasks that got it.
+    pub delivered: u32,
+    /// Number of those that decide themselves whether it is meant.
+    pub undecided: u32,
+    /// The first 20 tasks of this node that got it.
+    pub takers: Vec<EventTaker>,
+    /// Plans that began with it.
+    pub started: Vec<String>,
+}
+
+/// A task that has got an event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct EventTaker {
+    /// Its plan.
+    pub plan: String,
+    /// Its step.
+    pub step: u32,
+    /// Its flow, as `namespace/name:version`.
+    pub flow: String,
+    /// Place of the task in its flow: a JSON pointer.
+    pub task: String,
+}
+
 /// Outcome of published events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]

@@ -23,7 +23,10 @@ mod work;
 mod world;
 
 pub use ended::{Ended, EndedName, EndedPlans};
-pub use flow::{EventsDone, FlowDetail, FlowInfo, FlowList, FlowProblem, FlowRun, FlowTaskInfo};
+pub use flow::{
+    EventTaker, EventsDone, FlowDetail, FlowInfo, FlowList, FlowProblem, FlowRun, FlowTaskInfo,
+    RecentEvent, RecentEvents,
+};
 pub use job::{
     JobAfter, JobBackoff, JobDialect, JobEnd, JobEvent, JobGap, JobHash, JobMissed, JobNoNode,
     JobNodes, JobNotify, JobOverlap, JobSpec, JobUnknown,

@@ -89,6 +89,7 @@ fn version_one() -> OpenApiRouter<Api> {
         .routes(routes!(work::complete))
         .routes(routes!(work::fail))
         .routes(routes!(live::live, cloudevents::publish, cloudevents::allow))
+        .routes(routes!(cloudevents::recent))
         .routes(routes!(flows::list, flows::add))
         .routes(routes!(flows::check))
         .routes(routes!(flows::get, flows::remove))

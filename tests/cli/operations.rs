@@ -58,6 +58,7 @@ const VERBS: &[(&str, &str)] = &[
     ("listJobTimes", "job next"),
     ("listJobs", "job list"),
     ("listJourneys", "journey list"),
+    ("listRecentEvents", "api"),
     ("listLocks", "world locks"),
     ("listNodes", "node list"),
     ("listPlans", "list"),

@@ -125,7 +125,7 @@ impl Plugin for Bench {
             let event: Value = event.read().map_err(|error| error.to_string())?;
             let event = CloudEvent::from_value(event).map_err(|error| error.to_string())?;
             let told = self.bus.tell(self, world, &event).await;
-            let Published { delivered, undecided, started } =
+            let Published { delivered, undecided, started, .. } =
                 told.map_err(|error| error.to_string())?;
             Ok(Heard { delivered, undecided, started })
         })

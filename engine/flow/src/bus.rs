@@ -28,9 +28,11 @@ use crate::expr::Template;
 use crate::flows::{labelled, FlowError};
 use crate::interest::{agrees, Interests, Meant};
 use crate::life::TYPES;
-use crate::listeners::{Expected, Listeners};
+use crate::limits::RECENT_TAKERS;
+use crate::listeners::{Expected, Listeners, Place, TaskKey};
 use crate::model::{Filter, Kind, Start, Strategy, Task};
 use crate::pattern::Pattern;
+use crate::recent::{Recent, RecentEvent, Taker};
 use crate::run::{
     FlowPlan, FlowStart, FlowStarter, FlowTask, Notice, TaskInput, TaskOutput, STARTS,
 };
@@ -55,6 +57,7 @@ pub(crate) struct Bus {
     unheard: AtomicU64,
     /// Filters that could not be evaluated, once for each event.
     unclear: AtomicU64,
+    recent: Mutex<Recent>,
     /// Publishers that wait until the listeners are known.
     early: Mutex<Early>,
 }
@@ -84,6 +87,8 @@ pub struct Published {
     pub undecided: usize,
     /// Plans that began with it.
     pub started: Vec<PlanId>,
+    /// Steps of this world that got it: the first [`RECENT_TAKERS`](crate::limits::RECENT_TAKERS).
+    pub takers: Vec<Taker>,
 }
 
 impl Bus {
@@ -122,6 +127,11 @@ impl Bus {
 
     pub(crate) fn unclear(&self) -> u64 {
         self.unclear.load(Ordering::Relaxed)
+    }
+
+    /// The newest published events, newest first.
+    pub(crate) fn recent(&self, limit: usize) -> Vec<RecentEvent> {
+        self.recent.lock().newest(limit)
     }
 
     /// A filter could not be evaluated on an event.
@@ -204,7 +214,12 @@ impl Bus {
         }
         published.started.sort_unstable();
         published.started.dedup();
-        if published.delivered == 0 && published.started.is_empty() {
+        let is_unheard = published.delivered == 0 && published.started.is_empty();
+        // Each task has events of its life cycle: those that nobody waits for are no news.
+        if !(is_unheard && event.kind.starts_with(TYPES)) {
+            self.recent.lock().add(internal::now(world), &event, &published);
+        }
+        if is_unheard {
             self.unheard.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(event = event.key(), kind = event.kind, "nobody waits for an event");
         }
@@ -228,10 +243,12 @@ impl Bus {
             .collect();
         // In the order of the plans, so that a simulation is the same again.
         let mut found = BTreeMap::new();
-        {
+        let takers: Vec<(Place, TaskKey)> = {
             let listeners = self.listeners.lock();
             judged.iter().for_each(|(key, it)| listeners.steps_for(key, it, &mut found));
-        }
+            let named = |place: &Place| Some((*place, listeners.task_of(*place)?.clone()));
+            found.keys().filter_map(named).take(RECENT_TAKERS).collect()
+        };
         let mut published = Published::default();
         let notice = Notice::Event(Box::new(event.clone()));
         let mut deliveries = Vec::new();
@@ -246,6 +263,8 @@ impl Bus {
             match delivery.await {
                 Ok(Ok(())) => {
                     published.delivered += 1;
+                    let taker = takers.iter().find(|(place, _)| *place == (plan, step));
+                    published.takers.extend(taker.map(|taker| taker_of(bench, taker)));
                     published.undecided += usize::from(meant == Meant::Open);
                 }
                 Ok(Err(PlanError::State { .. } | PlanError::Unknown(_))) => {
@@ -327,6 +346,13 @@ impl Bus {
             }
         })
     }
+}
+
+/// A step that has got an event, with the names of its flow and task.
+fn taker_of(bench: &Bench, (place, (hash, task)): &(Place, TaskKey)) -> Taker {
+    let named = |it: &Definition| format!("{}/{}:{}", it.namespace, it.name, it.version);
+    let flow = bench.definition(hash).ok().map(|it| named(&it)).unwrap_or_default();
+    Taker::new(*place, flow, task.clone())
 }
 
 /// Plans that are asked at once: reading one after the other would make a start wait for each of them.

@@ -20,6 +20,7 @@ use crate::event::CloudEvent;
 use crate::fault::Fault;
 use crate::io::Io;
 use crate::model::Start;
+use crate::recent::RecentEvent;
 use crate::run::{
     Delivery, FlowCommand, FlowPlan, FlowRequest, FlowStart, FlowStarter, FlowTask, Ordered,
     TaskOutput, REQUESTS,
@@ -396,6 +397,13 @@ impl Flows {
     /// Events that nobody waited for, since the start of the world.
     pub fn unheard(&self) -> u64 {
         self.bench.bus.unheard()
+    }
+
+    /// Events that were published in this world lately, newest first: at most
+    /// [`RECENT_EVENTS`](crate::limits::RECENT_EVENTS), also those that nobody took. Events of the
+    /// life cycle that nobody took are left out. They are in memory only.
+    pub fn recent(&self, limit: usize) -> Vec<RecentEvent> {
+        self.bench.bus.recent(limit)
     }
 
     /// Number of failed evaluations of event filters since the start of the world; such an event

@@ -24,6 +24,7 @@ mod loops;
 mod model;
 mod pattern;
 mod read;
+mod recent;
 mod removal;
 mod resource;
 mod retry;
@@ -47,6 +48,7 @@ pub use io::{
     PROCESS_OUTPUT_MAX,
 };
 pub use life::{FlowEvents, LifeCycle};
+pub use recent::{RecentEvent, Taker};
 pub use retry::{in_place_of, AGAIN_OF, RETRY_OF};
 pub use run::{FlowPlan, FlowStart, Outcome, TaskInput, TaskOutput, WORKER_CALL};
 pub use text::{documents, Problem, Problems};

@@ -20,3 +20,12 @@ pub const FLOW_TASKS_PER_RUN: u32 = 256;
 /// Messages of one subscription of a flow: they are one output, and each condition looks at all of
 /// them.
 pub const SUBSCRIPTION_MESSAGES_MAX: u64 = 10_000;
+
+/// Published events that a world keeps in memory for people who look: the newest ones.
+pub const RECENT_EVENTS: usize = 500;
+
+/// Tasks that got an event which are kept with it: the first ones.
+pub const RECENT_TAKERS: usize = 20;
+
+/// Bytes of an attribute of such an event.
+pub const RECENT_ATTRIBUTE_BYTES: usize = 200;

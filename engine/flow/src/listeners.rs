@@ -126,6 +126,11 @@ impl Listeners {
         lost.into_iter().for_each(|plan| self.retain(plan, |_| false));
     }
 
+    /// The task of a step that listens.
+    pub(super) fn task_of(&self, place: Place) -> Option<&TaskKey> {
+        self.by_plan.get(&place.0)?.get(&place.1)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.tasks.values().map(|task| task.steps.len()).sum()
     }

@@ -19,6 +19,7 @@ export const operations = {
   entityTypes: "GET entities",
   entity: "GET entities/{name}/{key}",
   events: "GET events",
+  recentEvents: "GET events/recent",
   publish: "POST events",
   deadLetters: "GET dead-letters",
   redeliver: "POST dead-letters/{name}/redeliver",

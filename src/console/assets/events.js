@@ -1,18 +1,20 @@
-// Events: what came lately and to whom it went; what no step has taken; a form that publishes one.
+// Events: what came lately and which task took it, or nobody; what a step has left; a form that publishes one.
 
 import { useEffect, useReducer, useRef, useState } from "./preact-htm.js";
 import { ask } from "./api.js";
 import { order, say } from "./dialogs.js";
 import { count, number, taskName } from "./format.js";
 import { followNews } from "./live.js";
-import { useAsk } from "./resource.js";
+import { useAsk, useResource } from "./resource.js";
 import { useCell, zone } from "./settings.js";
-import { Ago, Badge, Clock, Head, html, Json, Loaded, Notice, RunLink, Table, useKept, useSlices, useTitle } from "./ui.js";
+import { Ago, Badge, Clock, Head, html, Json, Loaded, Notice, reason, RunLink, Table, useKept, useSlices, useTitle } from "./ui.js";
 
 const LETTERS = 100;
 const SHOWN = 100;
 /** How often at most the list is drawn when much comes. */
 const DRAW_MS = 500;
+/** How often the published events are asked for: one that nobody took makes no news. */
+const RECENT_MS = 2000;
 
 async function again(letter, reload) {
   const done = await order({ title: "Send it again?", text: "It goes to this step, or to another one of the same run; if it is taken it leaves the list.", verb: "Send",
@@ -35,8 +37,38 @@ async function publish(reload) {
   reload();
 }
 
-/** What the server tells while the page is open, the newest first. */
-function Stream() {
+/** Who has got an event, and the runs that began with it. */
+function Takers({ of }) {
+  const { delivered, undecided, takers, started } = of;
+  if (delivered === 0 && started.length === 0) return html`<span class="error-line">Nobody took it.</span>`;
+  const more = delivered - takers.length;
+  return html`${takers.map(({ plan, step, flow, task }) => html`<span key=${`${plan} ${step}`}>to «${taskName(task)}» of <${RunLink} id=${plan} text=${flow} /> </span>`)}
+    ${more > 0 && html`<span>to ${count(more, "more task")} </span>`}${undecided > 0 && html`<span class="quiet">${number(undecided)} of them decide whether it is meant </span>`}
+    ${started.map((plan) => html`<span key=${plan}>began <${RunLink} id=${plan} /> </span>`)}`;
+}
+
+/** A line of the list: an event that was published, or what happened to a run. */
+function line(one) {
+  if (one.type) {
+    return html`<tr key=${one.key}><td><${Clock} at=${one.at} /></td><td>event</td>
+      <td title=${`id ${one.id}`}><b>${one.type}</b> <span class="quiet">${one.subject ? `${one.subject}, ` : ""}from ${one.source}</span></td><td class="grow"><${Takers} of=${one} /></td></tr>`;
+  }
+  const task = one.step && (one.action && !one.action.startsWith("flow.") ? taskName(one.action) : `step ${one.step}`);
+  return html`<tr key=${one.key}><td><${Clock} at=${one.at} /></td><td>${one.what === "plan" && one.to ? html`<${Badge} of=${one.to === "stopped" ? one.result ?? one.to : one.to} />` : one.what}</td>
+    <td>${one.plan && html`<${RunLink} id=${one.plan} text=${one.label} />`}</td>
+    <td class="grow">${one.step && `to «${task}» `}${one.by && `by ${one.by} `}<span class="quiet">${one.why}</span></td></tr>`;
+}
+
+const isUnheard = ({ delivered, started }) => delivered === 0 && started.length === 0;
+/** What is listed by the choice of the reader. */
+const KINDS = {
+  "": ["events and runs", (one) => one.type || !["step", "note"].includes(one.what)], event: ["events of outside", (one) => one.type || one.what === "event"],
+  unheard: ["events that nobody took", (one) => one.type && isUnheard(one)], plan: ["changes of runs", (one) => one.what === "plan"], step: ["changes of steps", (one) => one.what === "step"],
+  note: ["notes", (one) => one.what === "note"], cancel: ["requests to end", (one) => one.what === "cancel"],
+};
+
+/** Events that were published lately, and what the server tells while the page is open, the newest first. */
+function Stream({ recent }) {
   const [, draw] = useReducer((times) => times + 1, 0);
   const [feed, setFeed] = useState(null);
   const [filter, setFilter] = useState("");
@@ -46,31 +78,43 @@ function Stream() {
     setFeed(of);
     return () => { clearTimeout(timer); leave(); };
   }, []);
-  const all = (feed?.newest ?? []).filter((one) => (filter ? one.what === filter : !["step", "note"].includes(one.what)));
-  const newest = all.slice(-SHOWN).reverse();
+  const published = (recent?.events ?? []).map((one) => ({ ...one, key: `${one.at} ${one.source} ${one.id}` }));
+  // A step that gets a published event is told with the event itself.
+  const known = new Set(published.map(({ source, id }) => `${source} ${id}`));
+  const told = (feed?.newest ?? []).filter((one) => !(one.what === "event" && known.has(one.event))).map((one) => ({ ...one, key: one.cursor }));
+  const newest = [...told, ...published].filter(KINDS[filter][1]).sort((one, other) => Date.parse(other.at) - Date.parse(one.at)).slice(0, SHOWN);
   // The same events are the same list.
   const last = useRef([]);
-  if (newest.length !== last.current.length || newest[0] !== last.current[0] || newest.at(-1) !== last.current.at(-1)) last.current = newest;
-  const row = useKept((one) => html`<tr key=${one.cursor}>
-        <td><${Clock} at=${one.at} /></td><td>${one.what === "plan" && one.to ? html`<${Badge} of=${one.to === "stopped" ? one.result ?? one.to : one.to} />` : one.what}</td>
-        <td>${one.plan && html`<${RunLink} id=${one.plan} text=${one.label} />`}</td>
-        <td class="grow">${one.step && `to «${one.action && !one.action.startsWith("flow.") ? taskName(one.action) : `step ${one.step}`}» `}${one.what === "event" && html`<span class="quiet">${one.event ? `event ${one.event}` : "an event"} </span>`}${one.by && `by ${one.by} `}<span class="quiet">${one.why}</span></td></tr>`, useCell(zone));
-  const shown = useSlices(last.current, filter, (one) => one.cursor);
+  if (newest.length !== last.current.length || newest.some((one, at) => one.key !== last.current[at].key)) last.current = newest;
+  const row = useKept(line, useCell(zone));
+  const shown = useSlices(last.current, filter, (one) => one.key);
   return html`<div class="head"><h2>Lately</h2><select aria-label="Kind" onChange=${(event) => setFilter(event.currentTarget.value)}>
-      <option value="">events and runs</option><option value="event">events of outside</option><option value="plan">changes of runs</option><option value="step">changes of steps</option><option value="note">notes</option><option value="cancel">requests to end</option></select></div>
-    ${shown.length === 0 ? html`<p class="quiet">Nothing has come since the page was opened.</p>`
-      : html`<${Table} kind="news" caption="What came lately" columns=${[["When"], ["What"], ["Run"], ["To whom, and why", "grow"]]}>${shown.map((one) => row(one, one.cursor))}<//>`}`;
+      ${Object.entries(KINDS).map(([name, [text]]) => html`<option key=${name} value=${name}>${text}</option>`)}</select></div>
+    ${shown.length === 0 ? html`<p class="quiet">${filter === "" ? "Nothing has come since the page was opened." : "There is none."}</p>`
+      : html`<${Table} kind="news" caption="What came lately" columns=${[["When"], ["What"], ["Event or run"], ["To whom, and why", "grow"]]}>${shown.map((one) => row(one, one.key))}<//>`}
+    ${recent?.unheard > 0 && html`<p class="quiet">Events that nobody took since the world began: ${number(recent.unheard)}.</p>`}`;
+}
+
+/** The newest published events; a program that embeds a world may run no flows. */
+function useRecent() {
+  return useResource("recent events", (signal) => ask("recentEvents", { query: { limit: SHOWN }, signal }).catch((error) => {
+    if (error.status === 404) return { events: [], unheard: 0 };
+    throw error;
+  }), { live: "everything", every: RECENT_MS });
 }
 
 export function Events() {
   useTitle("Events");
   const [most, setMost] = useState(LETTERS);
+  const recent = useRecent();
   const found = useAsk("deadLetters", { query: { limit: 1000 } }, { live: "all" });
-  return html`<${Head} title="Events"><button class="main" onClick=${() => publish(found.reload)}>Publish an event…</button><//>
-    <div class="columns broad"><section><${Stream} /></section><section><h2>Dead letters</h2><${Loaded} of=${found}>${(all) => {
+  const reload = () => { found.reload(); recent.reload(); };
+  return html`<${Head} title="Events"><button class="main" onClick=${() => publish(reload)}>Publish an event…</button><//>
+    <div class="columns broad"><section><${Stream} recent=${recent.data} />${recent.error && html`<p class="error">${reason(recent.error)}</p>`}</section>
+    <section><h2>Dead letters</h2><${Loaded} of=${found}>${(all) => {
       const letters = [...all.letters].reverse();
-      return html`<p class="quiet">Events that no step has taken: ${number(all.total)} in all. The store keeps the newest of them.</p>
-        ${letters.length === 0 ? html`<${Notice} title="None" text="Every event was taken by its step." />` : html`<ul class="rows">${letters.slice(0, most).map((letter) => html`<li key=${letter.number}>
+      return html`<p class="quiet">Events for a step that had not taken them when it was over: ${number(all.total)} in all. The store keeps the newest of them.</p>
+        ${letters.length === 0 ? html`<${Notice} title="None" text="No step was over with an event that it had not taken. An event that no step waited for is on the list of what came lately." />` : html`<ul class="rows">${letters.slice(0, most).map((letter) => html`<li key=${letter.number}>
           <div class="head"><span>${letter.number}. <${RunLink} id=${letter.plan} /> step ${letter.step} <${Ago} at=${letter.at} />${letter.id && html`<span class="quiet"> id ${letter.id}</span>`}</span>
             <button data-item onClick=${() => again(letter, found.reload)}>Send again…</button></div>
           <div class="error">${letter.reason}</div><details><summary>What it says</summary><${Json} of=${letter.event} max=${10000} /></details></li>`)}</ul>`}

@@ -7,16 +7,21 @@ use axum::http::{header, HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::Json as Answer;
 use base64::Engine as _;
+use serde::Deserialize;
 use serde_json::{Map, Value};
+use turnwheel_flow::limits::RECENT_EVENTS;
 use turnwheel_flow::{CloudEvent, Flows};
+use utoipa::IntoParams;
 
-use crate::api::EventsDone;
-use crate::http::body::{content_type, parse, Raw, Who};
+use super::plans::page;
+use crate::api::{EventTaker, EventsDone, RecentEvent, RecentEvents};
+use crate::http::body::{content_type, parse, Query, Raw, Who};
 use crate::http::code::Code;
 use crate::http::limits::EVENTS_AT_ONCE;
 use crate::http::problem::Problem;
 use crate::http::state::Api;
 use crate::http::trace;
+use crate::shape;
 
 /// Publishes events: CloudEvents 1.0 in structured, binary or batch mode
 ///
@@ -52,6 +57,58 @@ pub(in crate::http) async fn publish(
         done.started.extend(published.started.iter().map(ToString::to_string));
     }
     Ok(Answer(done))
+}
+
+/// The requested events.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct RecentQuery {
+    /// Maximum number of events; 500 at most.
+    #[param(minimum = 1, maximum = 500, default = 50)]
+    limit: Option<u32>,
+}
+
+/// Events that were published on this node lately, newest first
+///
+/// Each with the tasks that got it and the plans that began with it; events that nobody took are
+/// there too. They are in memory only: a node that has begun anew knows none of before.
+#[utoipa::path(
+    get, path = "/events/recent", tag = "flows", operation_id = "listRecentEvents",
+    params(RecentQuery),
+    responses((status = 200, description = "The newest events", body = RecentEvents)),
+)]
+pub(in crate::http) async fn recent(
+    State(api): State<Api>,
+    Query(query): Query<RecentQuery>,
+) -> Result<Answer<RecentEvents>, Problem> {
+    let limit = page(query.limit, RECENT_EVENTS)?;
+    let flows = Flows::new(api.world())?;
+    let events = flows.recent(limit).into_iter().map(shown).collect();
+    Ok(Answer(RecentEvents { events, unheard: flows.unheard() }))
+}
+
+/// A published event as the API shows it.
+fn shown(event: turnwheel_flow::RecentEvent) -> RecentEvent {
+    let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let taker = |it: turnwheel_flow::Taker| EventTaker {
+        plan: it.plan.to_string(),
+        step: it.step.0,
+        flow: it.flow,
+        task: it.task,
+    };
+    let published = event.published;
+    RecentEvent {
+        at: shape::time(event.at),
+        kind: event.kind,
+        source: event.source,
+        subject: event.subject,
+        id: event.id,
+        delivered: number(published.delivered),
+        undecided: number(published.undecided),
+        takers: published.takers.into_iter().map(taker).collect(),
+        started: published.started.iter().map(ToString::to_string).collect(),
+    }
 }
 
 /// Allows a sender of events to use this address (the handshake of HTTP webhooks for CloudEvents)

@@ -74,6 +74,14 @@ do:
     assert_eq!(told.delivered, 1);
     assert_eq!(stage.result(&plan).unwrap(), json!({ "got": 39 }));
     assert_eq!(stage.publish(event("4", "temperature", json!({ "degrees": 40 }))).delivered, 0);
+    // What came since the crash is remembered, with who has got it; nobody counts too.
+    let recent = stage.flows.recent(10);
+    let told: Vec<_> = recent.iter().map(|it| (it.id.as_str(), it.published.delivered)).collect();
+    assert_eq!(told, [("4", 0), ("3", 1)]);
+    let taker = &recent[1].published.takers[0];
+    assert_eq!((taker.plan, taker.task.as_str()), (plan.id(), "/do/0/hear"));
+    assert_eq!(taker.flow, flow.id());
+    assert_eq!(stage.flows.recent(1).len(), 1);
 }
 
 #[test]
