@@ -103,10 +103,18 @@ fn a_failed_run_is_found_by_its_error_and_shows_its_failed_task() {
     page.see("text:\"packed\": 2");
     page.click("link:timeline");
     page.see("svg .bar");
+    assert_eq!(page.eval("[...document.querySelectorAll('svg .bar')].filter((bar) => bar.ariaLabel.startsWith('flow')).length"), 0);
     page.shot("timeline");
+    page.click("link:tasks");
+    page.see(".step-row");
+    page.see("text:check");
+    assert_eq!(page.eval("[...document.querySelectorAll('.step-row')].some((row) => /flow|plan/.test(row.textContent))"), false);
     page.click("link:history");
     page.see("link:shop/sell 1.0.0");
     page.see("button:charge");
+    page.see("text:stopped: a task has failed");
+    assert_eq!(page.count("text:asks for"), 0, "what the engine does behind the tasks is left out");
+    assert_eq!(page.count("button:flow"), 0);
     page.click("link:data");
     page.see("text:\"count\": ");
     assert_eq!(page.count("text:definition"), 0, "the user's values, not their wrapping");
@@ -222,6 +230,9 @@ fn a_job_is_added_in_its_form_run_and_its_history_seen() {
     page.write("field:Further attempts", "3");
     page.click("dialog button.main");
     page.see("text:Retries");
+    // Its run has its name, in the list of runs too.
+    page.open(&served.page("runs"));
+    page.see("link:job backup");
     page.click("link:Jobs");
     page.see("row:backup");
     page.write("field:Search jobs", "ann");

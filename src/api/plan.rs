@@ -158,6 +158,9 @@ pub struct PlanDetail {
     pub planning_error: Option<ErrorInfo>,
     /// Number of steps in each state.
     pub steps: BTreeMap<String, u32>,
+    /// Number of tasks in each state, of a flow: each counts once, in the state of its last run.
+    #[serde(default)]
+    pub tasks: BTreeMap<String, u32>,
     /// Locks that it holds or waits for.
     pub locks: Vec<String>,
     /// Conditions of its planning, if it is planned later.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap_complete::engine::ArgValueCompleter;
 use serde_json::json;
-use turnwheel::api::{HistoryLine, StepInfo};
+use turnwheel::api::{ErrorInfo, HistoryLine, StepInfo};
 use turnwheel::engine::plan::Record;
 use turnwheel::engine::{PlanId, PlanState, StepKind, StepState, Time};
 
@@ -17,10 +17,13 @@ use super::paint::{one_line, print, Paint};
 use super::settings::Settings;
 use super::show::{error_text, ran};
 use super::source::Source;
-use super::words::{plain, task};
+use super::words::{is_of_flow, of_task, plain, task};
 
 /// Interval of looks at a followed plan.
 const LOOK: Duration = Duration::from_millis(300);
+
+/// The reason of the end of a flow, in place of the engine's «a step has failed».
+const TASK_FAILED: &str = "a task has failed";
 
 const AFTER_HELP: &str = "\
 The history is for people: who or what did what, and why, and how each step has ended. The records are all that the journal has.
@@ -87,22 +90,51 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
 fn with_steps(history: Vec<HistoryLine>, steps: &[StepInfo]) -> Vec<HistoryLine> {
     let names: HashMap<String, String> =
         steps.iter().map(|step| (step.id.to_string(), task(&step.name))).collect();
-    let named = |line: HistoryLine| HistoryLine { text: named(&line.text, &names), ..line };
+    let is_flow = steps.iter().any(is_of_flow);
+    let named = |line: HistoryLine| {
+        let text = named(&line.text, &names);
+        let text = if is_flow { text.replace("a step has failed", TASK_FAILED) } else { text };
+        HistoryLine { text, ..line }
+    };
     let mut lines: Vec<HistoryLine> = Vec::with_capacity(history.len() + steps.len());
     for step in steps.iter().filter(|step| step.phase != StepKind::Plan.name()) {
         let Some(at) = &step.ended_at else { continue };
-        let text = match &step.error {
-            Some(error) if step.state == StepState::Error.name() => {
-                format!("{} failed: {}", task(&step.name), error_text(error))
-            }
-            _ => format!("{}: {}, ran {}", task(&step.name), step.state, ran(step.ran_ms)),
-        };
-        lines.push(HistoryLine { at: at.clone(), text });
+        if let Some(text) = end_of(step, steps) {
+            lines.push(HistoryLine { at: at.clone(), text });
+        }
     }
     // At the same time the end of a step comes before what follows from it.
-    lines.extend(history.into_iter().map(named));
+    let told = history.into_iter().filter(|line| !is_flow || !is_inner(&line.text));
+    lines.extend(told.map(named));
     lines.sort_by_key(|line| line.at.parse::<Time>().unwrap_or_default());
     lines
+}
+
+/// The line for the end of a step; none for a flow that ends with the error of its task.
+fn end_of(step: &StepInfo, steps: &[StepInfo]) -> Option<String> {
+    let name = task(&step.name);
+    let failed = step.error.as_ref().filter(|_| step.state == StepState::Error.name());
+    match failed {
+        None if is_of_flow(step) => None,
+        None => Some(format!("{name}: {}, ran {}", step.state, ran(step.ran_ms))),
+        Some(error) if is_of_flow(step) => {
+            let is_same = |other: &ErrorInfo| other.message == error.message;
+            let mut others = steps.iter().filter(|other| other.id != step.id);
+            let is_known = others.any(|other| other.error.as_ref().is_some_and(is_same));
+            (!is_known).then(|| format!("the flow failed: {}", error_text(error)))
+        }
+        Some(error) => {
+            let text = error_text(error);
+            Some(format!("{name} failed: {}", of_task(&text, &name)))
+        }
+    }
+}
+
+/// Whether a line of a flow's history tells of the engine's steps behind its tasks.
+fn is_inner(text: &str) -> bool {
+    let asks = text.starts_with("step ") && text.contains(" asks for ");
+    let is_for_steps = text.ends_with(" step") || text.ends_with(" steps");
+    (asks && is_for_steps) || text.starts_with("fail after the failure of step ")
 }
 
 /// A text in which `step N` has the name of the step too.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap_complete::engine::ArgValueCompleter;
 use serde_json::{json, Value};
 use turnwheel::api::{ErrorInfo, PlanDetail, StepInfo};
-use turnwheel::engine::{PlanId, PlanState, StepState};
+use turnwheel::engine::{PlanId, PlanResult, PlanState, StepState};
 
 use super::complete;
 use super::exit::Exit;
@@ -16,7 +16,10 @@ use super::paint::{one_line, table, Paint};
 use super::settings::Settings;
 use super::source::Source;
 use super::span;
-use super::words::{plain, task};
+use super::words::{is_of_flow, of_task, plain, task};
+
+/// The column of the phase of a step; each task of a flow has one phase.
+const PHASE: usize = 2;
 
 /// The longest value that is shown in full without --json, in bytes.
 const VALUE_SHOWN: usize = 2_000;
@@ -131,8 +134,13 @@ fn text(paint: Paint, plan: &PlanDetail, steps: &[StepInfo]) -> String {
     let (state, result) = (paint.plan(&summary.state), paint.result(&summary.result));
     line(&mut text, paint, "plan", &summary.id);
     line(&mut text, paint, "name", &paint.bold(&one_line(&summary.label)));
-    let progress = format!("{state}, {result}, {:.0} %", plan.progress * 100.0);
-    line(&mut text, paint, "state", &progress);
+    let is_over = summary.state == PlanState::Stopped.name();
+    let has_failed = is_over && summary.result != PlanResult::Success.name();
+    let progress = format!(", {:.0} %", plan.progress * 100.0);
+    let progress = if has_failed { "" } else { &progress };
+    line(&mut text, paint, "state", &format!("{state}, {result}{progress}"));
+    let tasks = plan.tasks.iter().map(|(state, tasks)| format!("{tasks} {}", paint.step(state)));
+    line(&mut text, paint, "tasks", &tasks.collect::<Vec<_>>().join(", "));
     let waits_for = summary.waits_for.as_deref().unwrap_or_default();
     line(&mut text, paint, "waits for", &one_line(&plain(waits_for)));
     let created = format!("{} by {}", span::shown(&summary.created_at), one_line(&summary.by));
@@ -149,24 +157,43 @@ fn text(paint: Paint, plan: &PlanDetail, steps: &[StepInfo]) -> String {
     line(&mut text, paint, "input", &shown(&plan.input));
     line(&mut text, paint, "output", &shown(&plan.output));
     if !steps.is_empty() {
-        let rows: Vec<Vec<String>> = steps.iter().map(|step| step_row(paint, step)).collect();
         text.push('\n');
-        let headings = ["step", "action", "phase", "state", "tries", "ran", "why"];
-        text.push_str(&table(paint, &headings, &rows));
+        text.push_str(&steps_text(paint, steps));
     }
     text
+}
+
+/// The steps of a plan; of a flow its tasks, without the steps of the flow itself.
+fn steps_text(paint: Paint, steps: &[StepInfo]) -> String {
+    let is_flow = steps.iter().any(is_of_flow);
+    let shown = steps.iter().filter(|step| !is_of_flow(step));
+    let rows = shown.map(|step| {
+        let mut row = step_row(paint, step);
+        if is_flow {
+            row.remove(PHASE);
+        }
+        row
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    let mut headings = vec!["step", "action", "phase", "state", "tries", "ran", "why"];
+    if is_flow {
+        headings.remove(PHASE);
+        headings[1] = "task";
+    }
+    table(paint, &headings, &rows)
 }
 
 fn step_row(paint: Paint, step: &StepInfo) -> Vec<String> {
     let is_done = StepState::from_name(&step.state).is_some_and(StepState::is_done);
     let error = step.error.as_ref().filter(|_| !is_done).or(step.revert_error.as_ref());
+    let name = one_line(&task(&step.name));
     let why = match error {
-        Some(error) => paint.bad(&error_text(error)),
+        Some(error) => paint.bad(of_task(&error_text(error), &name)),
         None => one_line(&plain(step.waits_for.as_deref().unwrap_or_default())),
     };
     vec![
         step.id.to_string(),
-        one_line(&task(&step.name)),
+        name,
         step.phase.clone(),
         paint.step(&step.state),
         step.attempt.to_string(),

@@ -3,6 +3,11 @@
 use std::sync::OnceLock;
 
 use regex_lite::Regex;
+use turnwheel::api::StepInfo;
+
+/// The number of the root action of a plan, and the name of that of a flow.
+const ROOT: u32 = 1;
+const FLOW: &str = "flow";
 
 fn pattern(once: &'static OnceLock<Regex>, text: &str) -> &'static Regex {
     once.get_or_init(|| Regex::new(text).expect("the pattern is constant and tested"))
@@ -20,6 +25,16 @@ pub(crate) fn task(name: &str) -> String {
     let named = parts.windows(2).filter(|pair| is_place(pair[0])).map(|pair| pair[1]);
     let names: Vec<String> = named.map(|part| part.replace("~1", "/").replace("~0", "~")).collect();
     names.join(" › ")
+}
+
+/// Whether a step is one of the flow itself, and of none of its tasks.
+pub(crate) fn is_of_flow(step: &StepInfo) -> bool {
+    step.action == ROOT && step.name == FLOW
+}
+
+/// An error of this task without its name at the begin, for a line that has the name already.
+pub(crate) fn of_task<'a>(error: &'a str, task: &str) -> &'a str {
+    error.strip_prefix(task).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(error)
 }
 
 /// An error or a reason to wait, what matters first: «send: no such mailbox (500)».

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
-use turnwheel_engine::picture::{error_of, failure_of, name_of, state_of, Can};
-use turnwheel_engine::plan::Step;
+use turnwheel_engine::picture::{error_of, failure_of, name_of, state_of, task_place, Can};
+use turnwheel_engine::plan::{ActionData, Step};
 use turnwheel_engine::store::{Count, PlanRow};
 use turnwheel_engine::{ActionError, Plan, PlanState, PlanView, Shown, StepKind, StepState, Time};
 
@@ -147,6 +147,7 @@ pub fn plan(presenter: &impl Presents, plan: &PlanView) -> api::PlanDetail {
         is_reverting: plan.is_reverting,
         planning_error: plan.planning_error.as_ref().map(error),
         steps,
+        tasks: tasks(plan),
         locks: plan.locks.iter().map(|lock| lock.name.clone()).collect(),
         delayed: plan.delayed.as_ref().map(|delayed| api::DelayInfo {
             start_at: times(delayed.start_at),
@@ -169,6 +170,19 @@ pub fn plan(presenter: &impl Presents, plan: &PlanView) -> api::PlanDetail {
             .map(|entry| api::HistoryLine { at: time(entry.at), text: entry.text.clone() })
             .collect(),
     }
+}
+
+/// Tasks of a flow by state.
+fn tasks(plan: &Plan) -> BTreeMap<String, u32> {
+    let state = |action: &ActionData| Some(state_of(action, plan.step(action.run_step?)));
+    let known =
+        plan.actions.iter().filter_map(|action| Some((task_place(action)?, state(action)?)));
+    // Later runs of a task replace earlier ones.
+    let last: BTreeMap<String, StepState> = known.collect();
+    last.into_values().fold(BTreeMap::new(), |mut counts, state| {
+        *counts.entry(state.name().to_owned()).or_insert(0) += 1;
+        counts
+    })
 }
 
 fn sub_plans(plan: &Plan) -> Vec<api::SubPlanInfo> {

@@ -112,9 +112,24 @@ fn the_error_of_a_failed_flow_is_in_the_list_and_finds_it() {
     assert!(error.contains("declined") && error.contains("402"), "{error}");
     assert_eq!(list["plans"][0]["waits_for"], Value::Null);
     assert!(folder.ok(&["list"]).contains("declined"));
-    assert!(folder
-        .ok(&["show", list["plans"][0]["id"].as_str().expect("an id")])
-        .contains("declined"));
+    let id = list["plans"][0]["id"].as_str().expect("an id");
+    let text = folder.ok(&["show", id]);
+    assert!(text.contains("declined"), "{text}");
+    // Tasks are counted and listed, not what the engine does behind them; each name once.
+    assert!(text.contains("tasks     1 error\n"), "{text}");
+    assert!(text.contains("state     stopped, error\n"), "{text}");
+    assert!(!text.contains("flow  ") && !text.contains("  plan  "), "{text}");
+    let row = text.lines().last().expect("the table has a row");
+    assert_eq!(row.matches("charge").count(), 1, "{text}");
+    assert!(row.contains("declined"), "{text}");
+    let logs = folder.ok(&["logs", id]);
+    let failed = logs.lines().find(|line| line.contains("declined")).expect("it says why");
+    assert_eq!(failed.matches("charge").count(), 1, "{logs}");
+    assert!(failed.contains("charge failed: "), "{logs}");
+    for inner in ["asks for", "by policy", "step ", "flow failed"] {
+        assert!(!logs.contains(inner), "«{inner}» is the engine's: {logs}");
+    }
+    assert!(logs.contains("stopped: a task has failed"), "{logs}");
 }
 
 #[cfg(unix)]

@@ -50,7 +50,7 @@ fn a_job_runs_a_flow_once_and_has_its_output() {
     assert_eq!((&launch["state"], output.as_str()), (&json!("succeeded"), "{\"text\":\"day 7\"}"));
     let plans = server.get("/api/v1/plans?labels=job%3Ddaily").ok();
     let flows = plans["plans"].as_array().expect("a list").iter();
-    assert_eq!(flows.filter(|plan| plan["label"] != "job.run").count(), 1, "{plans}");
+    assert_eq!(flows.filter(|plan| plan["action"] != "job.run").count(), 1, "{plans}");
     let (launch, _) = run(&server, "bad", job("fails", ""));
     assert_eq!(launch["state"], "failed");
     assert!(launch["reason"].as_str().is_some_and(|it| it.contains("no paper")), "{launch}");
@@ -74,7 +74,7 @@ fn a_job_runs_a_flow_once_and_has_its_output() {
     let flows = |state: &str| {
         let plans = server.get(&format!("/api/v1/plans?labels=job%3Dstuck&state={state}")).ok();
         let plans = plans["plans"].as_array().expect("a list").clone();
-        plans.into_iter().filter(|plan| plan["label"] != "job.run").count()
+        plans.into_iter().filter(|plan| plan["action"] != "job.run").count()
     };
     eventually("the flow goes on", || (flows("running") == 1).then_some(()));
     let busy = server.get("/v1/busy").ok();

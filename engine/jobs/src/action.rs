@@ -74,6 +74,12 @@ impl Action for RunJob {
     type Output = Kept;
     type Phases = Runs;
 
+    fn plan(&self, planner: &mut Planner<'_, Self>, work: Work) -> Result<(), ActionError> {
+        planner.label(label(&work));
+        planner.plan_self(work)?;
+        Ok(())
+    }
+
     fn queue(&self) -> Option<&str> {
         Some(QUEUE)
     }
@@ -176,6 +182,7 @@ impl Action for RunKeyed {
     type Phases = ();
 
     fn plan(&self, planner: &mut Planner<'_, Self>, input: Work) -> Result<(), ActionError> {
+        planner.label(label(&input));
         planner.plan_action::<RunJob>(input)?;
         Ok(())
     }
@@ -187,6 +194,11 @@ impl Action for RunKeyed {
     fn singleton(&self) -> Option<Singleton<Work>> {
         Some(Singleton::keyed(|work: &Work| work.concurrency_key.clone()).wait())
     }
+}
+
+/// Name of a run in lists: its job.
+fn label(work: &Work) -> String {
+    format!("job {}", work.job)
 }
 
 /// Cuts an output to its last bytes.

@@ -138,6 +138,12 @@ export function plain(text) {
   return `${taskName(path)}: ${what} (${status})`;
 }
 
+/** The same where the name of its task is shown beside it: it is not said twice. */
+export function plainIn(text, name) {
+  const said = plain(text);
+  return said.startsWith(`${name}: `) ? said.slice(name.length + 2) : said;
+}
+
 /** What is in the words of the API, for people. */
 export function words(name) {
   return String(name).replaceAll("_", " ");

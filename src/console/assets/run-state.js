@@ -21,6 +21,17 @@ export function flowOf(run) {
   return { namespace: run.labels["flow.namespace"], name: run.labels["flow.name"], version: run.labels["flow.version"] };
 }
 
+/** Whether a step or an action of a flow's run is that of the flow itself, and of none of its tasks. */
+export function isOfFlow({ name }) {
+  return name === "flow";
+}
+
+/** What the history says of a run, as people want it: of a flow not what the engine does behind its tasks. */
+export function toldOf(run) {
+  const isInner = ({ text }) => /^step \d+ asks for [\d,]+ steps?$|^fail after the failure of step \d+ by policy$/.test(text);
+  return isFlow(run) ? run.history.filter((line) => !isInner(line)) : run.history;
+}
+
 /** What the user gave: not how a flow keeps it. */
 export function inputOf(run) {
   const { input } = run;

@@ -4,9 +4,9 @@ import { useMemo, useState } from "./preact-htm.js";
 import { ask } from "./api.js";
 import { flowLabels } from "./recent.js";
 import { FlowGraph } from "./flow-graph.js";
-import { between, count, number, plain, words } from "./format.js";
+import { between, count, number, plain, taskName, taskPath, words } from "./format.js";
 import { give, relabel, rerun, rerunsOf } from "./run-orders.js";
-import { byTask, flowOf, focusOf, inputOf, isFlow, noteOf, outputOf } from "./run-state.js";
+import { byTask, flowOf, focusOf, inputOf, isFlow, noteOf, outputOf, taskInput } from "./run-state.js";
 import { useAsk, useResource } from "./resource.js";
 import { StepGraph } from "./step-graph.js";
 import { Steps } from "./steps.js";
@@ -20,8 +20,12 @@ const TREE = 5000;
 /** Orders that take something away are not the first choice. */
 const HARD = new Set(["cancel", "cancel_now", "terminate", "fail", "revert"]);
 
+function sum(counts) {
+  return Object.values(counts).reduce((all, some) => all + some, 0);
+}
+
 function total(run) {
-  return Object.values(run.steps).reduce((sum, some) => sum + some, 0);
+  return sum(run.steps);
 }
 
 function Crumbs({ run }) {
@@ -47,27 +51,38 @@ function Reasons({ run }) {
     ${run.is_reverting && html`<p class="why">What was done is being taken back.</p>`}`;
 }
 
+/** The runs that were begun in place of a run that is over; nothing until they are known. */
+function useInPlaceOf(run, label) {
+  const query = { labels: `${label}=${run.id}`, limit: 20 };
+  const found = useAsk("plans", { query, isOff: run.state !== "stopped" }, { every: 5000 });
+  return found.data?.plans ?? (found.error ? [] : null);
+}
+
 function RunHead({ run, reload }) {
+  const retries = useInPlaceOf(run, "retry.of");
+  const agains = useInPlaceOf(run, "again.of") ?? [];
   const orders = [...run.possible].sort((one, other) => HARD.has(one) - HARD.has(other));
   const labels = Object.entries(run.labels).filter(([name]) => !/^(flow|retry|again)\./.test(name));
   const after = Object.entries(run.delayed?.after ?? {});
-  const steps = Object.entries(run.steps);
+  const counted = isFlow(run) ? run.tasks : run.steps;
   return html`<${Crumbs} run=${run} />
     <div class="head"><h1>${nameOf(run)} <${Badge} of=${stateOf(run)} /></h1>
-      <span class="buttons">${rerunsOf(run).map((kind) => html`<button key=${kind} class="main" onClick=${() => rerun(kind, run)}>${rerun.titles[kind]}…</button>`)}
+      <span class="buttons">${rerunsOf(run, retries?.length !== 0).map((kind) => html`<button key=${kind} class="main" onClick=${() => rerun(kind, run)}>${rerun.titles[kind]}…</button>`)}
         ${orders.map((name) => html`<button key=${name} class=${HARD.has(name) ? "hard" : "main"} onClick=${() => give(name, run, reload)}>${words(name)}</button>`)}
         <button onClick=${() => relabel(run, reload)}>Labels…</button></span></div>
     <${Reasons} run=${run} />
+    ${retries?.length > 0 && html`<p class="why">It was retried: ${retries.map((one) => html`<span key=${one.id}><${RunLink} id=${one.id} /> <${Badge} of=${stateOf(one)} /> </span>`)}</p>`}
     <${Facts} of=${[
       ["Created", html`<${Clock} at=${run.created_at} /> by ${run.by}`], ["Took", between(run.started_at, run.ended_at)],
       ["Ended", run.ended_at && html`<${Ago} at=${run.ended_at} />`], ["Outcome", !run.error && run.result !== "error" && plain(run.outcome)],
-      ["Steps", total(run) > 0 && html`${number(total(run))} · ${steps.map(([name, some]) => html`<span key=${name}><${Badge} of=${name} /> ${number(some)} </span>`)}`],
+      [isFlow(run) ? "Tasks" : "Steps", sum(counted) > 0 && html`${number(sum(counted))} · ${Object.entries(counted).map(([name, some]) => html`<span key=${name}><${Badge} of=${name} /> ${number(some)} </span>`)}`],
       ["Deadline", run.deadline && html`<${Ago} at=${run.deadline} />`], ["Key", run.key], ["Priority", run.priority || null], ["Locks", run.locks.join(", ")],
       ["Labels", labels.length > 0 && labels.map(([name, value]) => html`<a key=${name} class="label" href=${`#/runs?labels=${encodeURIComponent(`${name}=${value}`)}`}>${value ? `${name}=${value}` : name}</a>`)],
       ["Not before", run.delayed?.start_at && html`<${Clock} at=${run.delayed.start_at} />`], ["Not after", run.delayed?.start_before && html`<${Clock} at=${run.delayed.start_before} />`],
       ["Held", run.delayed?.is_frozen && "until somebody gives it a time"],
       ["After", after.length > 0 && after.slice(0, 20).map(([other, result]) => html`<span key=${other}><${RunLink} id=${other} /> ${result ? html`<${Badge} of=${result} />` : "not over"} </span>`)],
       ["Timers", run.timers.length > 0 && run.timers.slice(0, 5).map((timer) => html`<span key=${timer.step}>step ${timer.step} <${Ago} at=${timer.due} /> </span>`)],
+      ["Run again as", agains.length > 0 && agains.map((one) => html`<span key=${one.id}><${RunLink} id=${one.id} /> <${Badge} of=${stateOf(one)} /> </span>`)],
       ["Id", html`<code>${run.id}</code>`],
     ]} />`;
 }
@@ -100,7 +115,7 @@ function FlowPart({ run, source, chosen, choose }) {
     <div class="picture" ref=${(place) => see(place, focus?.path)}><${FlowGraph} source=${source} overlay=${overlay} label="The run on its flow" /></div>
     ${id === null ? html`<aside class="panel"><h3>Input</h3><${Json} of=${inputOf(run)} label="Input" />${isOver && html`<h3>Output</h3><${Json} of=${outputOf(run)} label="Output" />`}
         <p class="quiet">A task that is chosen shows its own input, output and attempts.</p></aside>`
-      : html`<${Task} key=${id} run=${run} id=${id} name=${of?.path} steps=${of?.steps ?? []} choose=${choose} />`}</div>`}<//>`;
+      : html`<${Task} key=${id} run=${run} id=${id} name=${of?.path ?? (id === focus?.step?.id ? focus.path : undefined)} steps=${of?.steps ?? []} choose=${choose} />`}</div>`}<//>`;
 }
 
 /** Brings the task that matters into view, once. */
@@ -113,8 +128,20 @@ function see(place, path) {
   place.scrollTo(box.left - own.left - own.width / 2 + box.width / 2, box.top - own.top - own.height / 2 + box.height / 2);
 }
 
+/** What the task got at which a retry went on: the run itself has the input of the one before. */
+function WentOnWith({ run }) {
+  const tree = useAsk("tree", { at: { plan: run.id }, query: { limit: 20 } }, { every: 60000 });
+  const nodes = tree.data?.nodes ?? [];
+  let at = nodes.findIndex((node) => taskPath(node.name) !== null);
+  // It went on inside of the tasks around it.
+  while (at >= 0 && nodes[at + 1]?.depth > nodes[at].depth) at += 1;
+  const id = nodes[at]?.steps.find((step) => step.phase === "run")?.id;
+  const step = useAsk("step", { at: { plan: run.id, step: id }, isOff: id === undefined }, { every: 60000 });
+  return step.data && html`<section><h2>Input of «${taskName(nodes[at].name)}», where the retry went on</h2><${Json} of=${taskInput(step.data)} label="Input where it went on" /></section>`;
+}
+
 function Data({ run }) {
-  return html`<div class="columns"><section><h2>Input</h2><${Json} of=${inputOf(run)} label="Input" /></section>
+  return html`<div class="columns">${run.labels["retry.of"] && html`<${WentOnWith} run=${run} />`}<section><h2>Input</h2><${Json} of=${inputOf(run)} label="Input" /></section>
     <section><h2>Output</h2><${Json} of=${outputOf(run)} label="Output" /></section></div>`;
 }
 
@@ -139,7 +166,7 @@ export function Run({ rest }) {
     const tab = TABS.includes(part) ? part : isFlow(run) || total(run) <= 3 ? (isFlow(run) ? "graph" : "steps") : "graph";
     const choose = (other) => { setOwn(other); if (step) location.hash = runAddress(id, tab); };
     return html`<${RunHead} run=${run} reload=${found.reload} />
-      <${Tabs} label="Parts of the run" now=${tab} of=${TABS.map((name) => [name, runAddress(id, name)])} />
+      <${Tabs} label="Parts of the run" now=${tab === "steps" && isFlow(run) ? "tasks" : tab} of=${TABS.map((name) => [name === "steps" && isFlow(run) ? "tasks" : name, runAddress(id, name)])} />
       <${Part} key=${tab} tab=${tab} run=${run} chosen=${chosen} choose=${choose} />`;
   }}<//>`;
 }

@@ -1,8 +1,8 @@
 // The steps of a run as a tree, of which only what can be seen is drawn.
 
 import { useEffect, useMemo, useRef, useState } from "./preact-htm.js";
-import { between, number, plain, taskName } from "./format.js";
-import { ACTIVE, BAD } from "./run-state.js";
+import { between, number, plainIn, taskName } from "./format.js";
+import { ACTIVE, BAD, isFlow, isOfFlow } from "./run-state.js";
 import { useAsk } from "./resource.js";
 import { Task } from "./task.js";
 import { Badge, Dot, html, Loaded, Pager, Search, usePages } from "./ui.js";
@@ -17,13 +17,16 @@ const PAGE = 1000;
 const FILTERS = { "all steps": "", failed: [...BAD].join(","), "under way": [...ACTIVE].join(","), "not begun": "pending" };
 
 /** The steps of all actions as a flat list with depths, as a tree is drawn. Planning that went well is left out where there is more. */
-export function flatten(tree, isSifted) {
+export function flatten(tree, isSifted, isOfTasks = false) {
   const rows = [];
   for (const action of tree.nodes) {
+    // A flow is shown as its tasks.
+    if (isOfTasks && isOfFlow(action)) continue;
     const some = action.steps.filter((node) => node.phase !== "plan" || node.state !== "success");
     const steps = some.length ? some : action.steps;
     if (steps.length !== 1 && !isSifted) rows.push({ key: `a${action.action}`, depth: action.depth, text: taskName(action.name), state: action.state });
-    const depth = isSifted ? 0 : steps.length === 1 ? action.depth : action.depth + 1;
+    const own = isOfTasks ? action.depth - 1 : action.depth;
+    const depth = isSifted ? 0 : steps.length === 1 ? own : own + 1;
     for (const node of steps) rows.push({ key: node.id, depth, node });
   }
   return rows;
@@ -35,7 +38,7 @@ function Row({ row, at, isAt, isChosen, choose, size }) {
   return html`<div id=${`step-row-${at}`} role="option" aria-selected=${String(isChosen)} aria-setsize=${size} aria-posinset=${at + 1} class=${`step-row${isAt ? " at" : ""}`} onClick=${choose}>
     ${pad}${!node ? html`<span class="grow cut">${row.text}</span><${Badge} of=${row.state} />` : html`<${Dot} of=${node.state} /><span class="quiet num">${node.id}</span>
       <span class="grow cut" title=${node.error?.message ?? node.name}>${taskName(node.name)}${node.phase !== "run" && html`<span class="quiet"> ${node.phase}</span>`}${node.attempts > 1 && html`<span class="quiet"> ${node.attempts} tries</span>`}
-        ${node.error && html`<span class="error-line"> ${plain(node.error.message)}</span>`}</span>
+        ${node.error && html`<span class="error-line"> ${plainIn(node.error.message, taskName(node.name))}</span>`}</span>
       ${node.progress > 0 && node.progress < 1 && html`<span class="quiet">${Math.round(node.progress * 100)} %</span>`}
       <span class="quiet">${node.started_at && between(node.started_at, node.ended_at ?? (ACTIVE.has(node.state) ? null : node.started_at))}</span><${Badge} of=${node.state} />`}</div>`;
 }
@@ -92,6 +95,8 @@ function List({ rows, chosen, choose }) {
 /** The steps of a run beside the chosen one. */
 export function Steps({ run, chosen, choose }) {
   const isOver = run.state === "stopped";
+  const isOfTasks = isFlow(run);
+  const what = isOfTasks ? "task" : "step";
   const isLarge = Object.values(run.steps).reduce((sum, some) => sum + some, 0) > PAGE;
   const failed = [...BAD].some((state) => run.steps[state] > 0);
   const [filter, setFilter] = useState(isLarge && failed ? "failed" : "all steps");
@@ -102,7 +107,7 @@ export function Steps({ run, chosen, choose }) {
   const isSifted = filter !== "all steps" || text !== "";
   const rows = useMemo(() => {
     if (!found.data) return [];
-    const all = flatten(found.data, isSifted);
+    const all = flatten(found.data, isSifted, isOfTasks);
     const states = FILTERS[filter].split(",");
     // A number is that of one step.
     const isNumber = all.some(({ node }) => String(node?.id) === text);
@@ -111,10 +116,10 @@ export function Steps({ run, chosen, choose }) {
   // What needs somebody is opened by itself.
   const first = rows.find(({ node }) => node && BAD.has(node.state)) ?? rows.find(({ node }) => node && ACTIVE.has(node.state)) ?? (rows.length < 4 ? rows.findLast(({ node }) => node) : null);
   const id = chosen ?? first?.node.id ?? null;
-  return html`<div class="filters"><${Search} value=${text} onText=${setText} label="Search steps" placeholder="Name or number of a step" />
-      <select aria-label="Which steps" onChange=${(event) => setFilter(event.currentTarget.value)}>${Object.keys(FILTERS).map((name) => html`<option key=${name} value=${name} selected=${name === filter}>${name}</option>`)}</select></div>
+  return html`<div class="filters"><${Search} value=${text} onText=${setText} label=${`Search ${what}s`} placeholder=${isOfTasks ? "Name of a task" : "Name or number of a step"} />
+      <select aria-label=${`Which ${what}s`} onChange=${(event) => setFilter(event.currentTarget.value)}>${Object.keys(FILTERS).map((name) => html`<option key=${name} value=${name} selected=${name === filter}>${isOfTasks ? name.replace("steps", "tasks") : name}</option>`)}</select></div>
     <div class="split"><div><${Loaded} of=${found}>${(tree) => html`
       ${(tree.next || pages.back.length > 0) && html`<${Pager} pages=${pages} count=${tree.nodes.length} total=${tree.total} next=${tree.next} what=${isSifted ? "actions that fit" : "actions"} />`}
       ${tree.total === 0 && !isSifted ? html`<p class="quiet">It has no steps yet: they come with planning.</p>` : html`<${List} rows=${rows} chosen=${id} choose=${choose} />`}`}<//></div>
-    ${id === null ? html`<aside class="panel"><p class="quiet">Choose a step to see all of it. ${number(rows.length)} are listed.</p></aside>` : html`<${Task} key=${id} run=${run} id=${id} choose=${choose} />`}</div>`;
+    ${id === null ? html`<aside class="panel"><p class="quiet">Choose a ${what} to see all of it. ${number(rows.length)} are listed.</p></aside>` : html`<${Task} key=${id} run=${run} id=${id} choose=${choose} />`}</div>`;
 }

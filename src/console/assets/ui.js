@@ -17,7 +17,8 @@ export function Badge({ of, title }) {
 
 /** What a run is called: its flow, its job, or its action. */
 export function nameOf(run) {
-  return run.label || (run.labels?.job ? `job ${run.labels.job}` : run.action);
+  if (run.label && run.label !== run.action) return run.label;
+  return run.labels?.job ? `job ${run.labels.job}` : run.action;
 }
 
 /** The state of a run as one word: how it ended, if it is over. */
