@@ -129,7 +129,10 @@ fn a_failed_flow_is_retried_from_its_failed_task_and_runs_again() {
     page.write("dialog textarea", "{\"count\": 1}");
     page.click("dialog button.main");
     page.see("h1 .s-error");
+    let failed = page.eval("location.hash");
     page.click("button:Retry from the failed task…");
+    // The data of the failed task is there to be changed: the task before it has counted.
+    page.wait("document.querySelector('dialog textarea')?.value.includes('\"count\": 2')");
     page.write("dialog textarea", "{ broken");
     page.click("dialog button.main");
     page.see("text:That is no JSON");
@@ -139,6 +142,18 @@ fn a_failed_flow_is_retried_from_its_failed_task_and_runs_again() {
     page.see("h1 .s-success");
     page.see("text:Retry of");
     page.see_no("button:Retry from the failed task…");
+    let retry = page.eval("location.hash");
+    page.click("link:data");
+    page.see("text:Input of «second», where the retry went on");
+    page.see("text:\"mended\": true");
+    // The failed run knows its retry, and offers no second one.
+    page.open(&served.page(failed.as_str().expect("an address").trim_start_matches("#/")));
+    page.see("text:It was retried: ");
+    page.see("button:Run again…");
+    assert_eq!(page.count("button:Retry from the failed task…"), 0);
+    page.click(".why a[href^='#/run/']");
+    page.wait(&format!("location.hash === {retry}"));
+    page.see("h1 .s-success");
     page.click("button:Run again…");
     // Its input is there to be changed.
     page.wait("document.querySelector('dialog textarea').value.includes('\"count\": 1')");
@@ -146,6 +161,24 @@ fn a_failed_flow_is_retried_from_its_failed_task_and_runs_again() {
     page.see("h1 .s-error");
     page.see("text:Run again of");
     page.shot("again");
+    page.is_sound();
+}
+
+#[test]
+fn an_action_runs_again_with_its_input_to_change() {
+    let (_browser, mut page, served) = console("again");
+    let plan = served.begin("brick", &json!(41));
+    served.over_with(plan);
+    page.open(&served.page(&format!("run/{plan}")));
+    page.click("button:Run again…");
+    page.wait("document.querySelector('dialog textarea')?.value === '41'");
+    page.write("dialog textarea", "42");
+    page.click("dialog button.main");
+    page.see("text:Run again of");
+    page.click("link:data");
+    page.see("text:42");
+    page.open(&served.page(&format!("run/{plan}")));
+    page.see("text:Run again as");
     page.is_sound();
 }
 

@@ -3,7 +3,8 @@
 import { ask } from "./api.js";
 import { order, say } from "./dialogs.js";
 import { words } from "./format.js";
-import { inputOf, isFlow } from "./run-state.js";
+import { byTask, focusOf, inputOf, isFlow, taskInput } from "./run-state.js";
+import { reason } from "./ui.js";
 
 /** What each order does, said before it is given. */
 const ORDERS = {
@@ -49,29 +50,53 @@ export async function relabel(run, reload) {
 }
 
 const TEXTS = {
-  retry: ["A new run goes on with the task that failed. Tasks that were done are not done again.", "Input of the failed task, as JSON; empty for the data that it had"],
-  again: ["A new run does all of it from its begin.", "Input, as JSON; empty for the input that it had"],
+  retry: ["A new run goes on with the task that failed. Tasks that were done are not done again.", "Input of the failed task, as JSON"],
+  again: ["A new run does all of it from its begin.", "Input, as JSON"],
 };
+/** What the server shows in place of values that are nobody's to see. */
+const MASK = "••••";
+/** Tasks of a run that are looked through for the failed one. */
+const TREE = 5000;
 
-/** What can run in place of a run that is over. */
-export function rerunsOf(run) {
+/** What can run in place of a run that is over; one retry is all that a failed run has. */
+export function rerunsOf(run, isRetried = false) {
   if (run.state !== "stopped") return [];
-  return isFlow(run) && run.result !== "success" ? ["retry", "again"] : ["again"];
+  return isFlow(run) && run.result !== "success" && !isRetried ? ["retry", "again"] : ["again"];
 }
 
-/** Starts a run in place of one that is over, and goes there. */
+/** The input that the failed task of a run had; that of the run if none of its tasks began. */
+async function failedInput(run) {
+  const at = { plan: run.id };
+  const tree = await ask("tree", { at, query: { limit: TREE } });
+  const tasks = byTask(tree, run);
+  const task = focusOf(tasks) ?? [...tasks.values()].at(-1);
+  const step = task?.steps.at(-1);
+  return step ? taskInput(await ask("step", { at: { ...at, step: step.id } })) : inputOf(run);
+}
+
+/** Starts a run in place of one that is over, and goes there; answers it. */
 export async function rerun(kind, run) {
   const [text, label] = TEXTS[kind];
-  const value = kind === "again" && isFlow(run) ? JSON.stringify(inputOf(run) ?? null, null, 2) : "";
-  const fields = [{ name: "input", label, kind: "json", value },
+  let known;
+  try {
+    known = kind === "retry" ? await failedInput(run) : inputOf(run);
+  } catch (error) {
+    return say(reason(error), true);
+  }
+  const value = JSON.stringify(known ?? null, null, 2);
+  const note = value.includes(MASK) ? `${MASK} stands for what is hidden: it is kept if nothing is changed.` : null;
+  const fields = [{ name: "input", label, kind: "json", value, note },
     ...(isFlow(run) ? [{ name: "version", label: "Version of the flow, if it is to be another one", placeholder: run.labels["flow.version"] ?? "" }] : [])];
   const begun = await order({ title: `${rerun.titles[kind]}?`, text, verb: rerun.titles[kind], fields, perform: (given, typed) => {
     const body = {};
-    if (given.input !== undefined && typed.input !== value) body.input = given.input;
+    const isChanged = given.input !== undefined && typed.input !== value;
+    if (isChanged && typed.input.includes(MASK)) throw new Error(`${MASK} stands for a hidden value: write the value itself in its place.`);
+    if (isChanged) body.input = given.input;
     if (given.version) body.version = given.version;
     return ask(kind, { at: { plan: run.id }, body });
   } });
   if (begun) location.hash = `#/run/${begun.id}`;
+  return begun;
 }
 
 rerun.titles = { retry: "Retry from the failed task", again: "Run again" };
