@@ -157,6 +157,8 @@ function App() {
   const problem = useCell(trouble);
   const lock = useCell(locked);
   const nav = PAGES[at.name]?.nav;
+  // On a phone the pages are a bar that is wider than the window.
+  useEffect(() => { document.querySelector("#nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }); }, [nav]);
   return html`<${Zone.Provider} value=${zoneName}>
     <header>
       <a class="brand" href="#/"><img src="icon.svg" alt="" width="20" height="20" />Turnwheel</a>
