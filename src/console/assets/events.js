@@ -82,7 +82,7 @@ function Stream({ recent }) {
   // A step that gets a published event is told with the event itself.
   const known = new Set(published.map(({ source, id }) => `${source} ${id}`));
   const told = (feed?.newest ?? []).filter((one) => !(one.what === "event" && known.has(one.event))).map((one) => ({ ...one, key: one.cursor }));
-  const newest = [...told, ...published].filter(KINDS[filter][1]).sort((one, other) => Date.parse(other.at) - Date.parse(one.at)).slice(0, SHOWN);
+  const newest = [...told.reverse(), ...published].filter(KINDS[filter][1]).sort((one, other) => Date.parse(other.at) - Date.parse(one.at)).slice(0, SHOWN);
   // The same events are the same list.
   const last = useRef([]);
   if (newest.length !== last.current.length || newest.some((one, at) => one.key !== last.current[at].key)) last.current = newest;

@@ -74,7 +74,6 @@ function Filters({ query, go, all }) {
   const counts = { ...all?.states };
   const results = { ...all?.results };
   const named = (name, many) => `${words(name)}${many[name] ? ` (${number(many[name])})` : ""}`;
-  const isFiltered = [...query.keys()].some((name) => name !== "cursor");
   return html`<div class="filters" role="search">
     <${Search} value=${query.get("labels") ?? query.get("text") ?? ""} onText=${search} label="Search runs" placeholder="Name, error, label=value, id" />
     <${Search} value=${query.get("name") ?? ""} onText=${(name) => go({ name })} label="Flow or action" placeholder="Flow" kind="small" />
@@ -84,14 +83,16 @@ function Filters({ query, go, all }) {
     ${pick("since", "Created", Object.entries(SINCE))}
     ${pick("order", "Order", [["", "newest first"], ["oldest", "oldest first"]])}
     ${query.get("node") && html`<button class="chip" aria-pressed="true" title="Show the runs of all nodes" onClick=${() => go({ node: "" })}>node ${query.get("node")} ×</button>`}
-    <a href="#/runs" class=${isFiltered ? "" : "away"}>Clear</a>
   </div>`;
 }
 
 function Shows({ query }) {
+  // Its room is kept: what is below does not move when a filter is set.
+  const isFiltered = [...query.keys()].some((name) => name !== "cursor");
   const now = query.get("show") ?? ([...query.keys()].length === 0 ? "all" : "");
   return html`<nav class="chips" aria-label="Ready filters">${Object.keys(SHOWS).map((name) =>
-    html`<a key=${name} class="chip" href=${name === "all" ? "#/runs" : `#/runs?show=${name}`} aria-current=${name === now ? "true" : null}>${name}</a>`)}</nav>`;
+    html`<a key=${name} class="chip" href=${name === "all" ? "#/runs" : `#/runs?show=${name}`} aria-current=${name === now ? "true" : null}>${name}</a>`)}
+    <a class=${isFiltered ? "chip" : "chip away"} href="#/runs">Clear</a></nav>`;
 }
 
 function Ticks({ runs, ticked, setTicked, reload }) {
