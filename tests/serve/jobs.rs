@@ -82,6 +82,37 @@ fn jobs_are_made_and_run_by_the_command_line() {
 }
 
 #[test]
+fn a_job_is_launched_once_for_each_idempotency_key() {
+    let place = Place::new();
+    let server = place.serve(&["--allow-shell"]);
+    let body = json!({"schedule": "@manually", "config": {"command": "true"}});
+    server.send("PUT", "/api/v1/jobs/j1", &[], Some(&body.to_string())).ok();
+    let run = |server: &Serve, path: &str, key: &str, body: &str| {
+        server.send("POST", path, &[("idempotency-key", key)], Some(body))
+    };
+    let (path, plain) = ("/api/v1/jobs/j1/run", "{}");
+    let first = run(&server, path, "jr", plain);
+    assert_eq!(
+        (first.ok()["launch"].as_u64(), first.header("idempotency-replayed")),
+        (Some(1), "")
+    );
+    let again = run(&server, path, "jr", plain);
+    assert_eq!(again.ok()["launch"], 1);
+    assert_eq!(again.header("idempotency-replayed"), "true");
+    run(&server, path, "jr", r#"{"force": true}"#).is_problem(422, "key-reused");
+    // Clients of Dkron have the same key, and a restart forgets none.
+    assert_eq!(run(&server, "/v1/jobs/j1/run", "jr", "").header("idempotency-replayed"), "true");
+    over(&server, "j1");
+    server.stopped();
+    let server = place.serve(&["--allow-shell"]);
+    assert_eq!(run(&server, path, "jr", plain).ok()["launch"], 1);
+    assert_eq!(run(&server, path, "other", plain).ok()["launch"], 2);
+    let toggled = run(&server, "/api/v1/jobs/j1/toggle", "t", plain);
+    toggled.is_problem(422, "body-invalid");
+    assert!(toggled.json()["detail"].as_str().unwrap().contains("say «disabled»"));
+}
+
+#[test]
 fn commands_have_the_settings_of_dkron() {
     let place = Place::new();
     let server = place.serve(&["--allow-shell"]);

@@ -12,10 +12,11 @@ use turnwheel_engine::{PlanId, Time};
 
 use crate::error::JobError;
 use crate::launch::{Cause, Launch, LaunchState, Root, Run, RunState};
-use crate::limits::{ACTIVE_MAX, LATE_MAX, NODE_LOOK, REASON_BYTES_MAX};
+use crate::limits::{ACTIVE_MAX, LATE_MAX, NODE_LOOK, REASON_BYTES_MAX, RUN_KEYS_MAX};
 use crate::node::{Choice, Node};
 use crate::notify::{Event, Notify};
-use crate::record::{End, Notice, Record, Report};
+use crate::record::{End, Notice, Record, Report, RunKey};
+use crate::request::JobAnswer;
 use crate::schedule::Schedule;
 use crate::spec::{Missed, NoNode, Overlap};
 
@@ -94,6 +95,29 @@ impl Turn<'_> {
             }),
             None => Ok(id),
         }
+    }
+
+    /// Launches it by hand, unless an earlier request with this key has done so: then that launch
+    /// is the answer. A refused request uses no key.
+    pub(crate) fn by_hand_once(
+        &mut self,
+        by: &str,
+        is_forced: bool,
+        key: String,
+    ) -> Result<JobAnswer, JobError> {
+        if let Some(known) = self.record.run_keys.iter().find(|known| known.key == key) {
+            if known.is_forced != is_forced {
+                let job = self.record.spec.name.clone();
+                return Err(JobError::KeyReused { job, launch: known.launch });
+            }
+            return Ok(JobAnswer::Repeated(known.launch));
+        }
+        let launch = self.by_hand(by, is_forced)?;
+        if self.record.run_keys.len() >= RUN_KEYS_MAX {
+            self.record.run_keys.pop_front();
+        }
+        self.record.run_keys.push_back(RunKey { key, launch, is_forced });
+        Ok(JobAnswer::Launch(launch))
     }
 
     fn new_launch(&mut self, planned: Time, cause: Cause, root: Option<Root>) -> Launch {

@@ -111,6 +111,17 @@ pub enum JobError {
         /// The change under way.
         problem: String,
     },
+    /// The key of a launch by hand has launched it in another way.
+    #[error(
+        "the key has launched «{job}» already, as launch {launch}, and with another «force»: take a \
+         new key"
+    )]
+    KeyReused {
+        /// The job.
+        job: String,
+        /// The launch of the first request.
+        launch: u64,
+    },
     /// A job is being removed.
     #[error(
         "the job «{0}» is being removed: it goes when its runs, which were cancelled, have \

@@ -267,9 +267,26 @@ impl Jobs {
     /// Launches a job now, also a disabled one; answers the number of the launch. Its overlap policy is
     /// heeded unless it is forced.
     pub fn run(&self, name: &str, by: &str, is_forced: bool) -> Asking<u64> {
-        let request = JobRequest::Run { name: name.to_owned(), by: by.to_owned(), is_forced };
-        self.ask(request, |answer| match answer {
+        let (name, by) = (name.to_owned(), by.to_owned());
+        self.ask(JobRequest::Run { name, by, is_forced, key: None }, |answer| match answer {
             JobAnswer::Launch(launch) => Some(launch),
+            _ => None,
+        })
+    }
+
+    /// The same once for each key of this job: a further request with it is answered with the launch
+    /// of the first one, and `true`. A job remembers its newest 128 keys.
+    pub fn run_once(
+        &self,
+        name: &str,
+        by: &str,
+        is_forced: bool,
+        key: &str,
+    ) -> Asking<(u64, bool)> {
+        let (name, by, key) = (name.to_owned(), by.to_owned(), Some(key.to_owned()));
+        self.ask(JobRequest::Run { name, by, is_forced, key }, |answer| match answer {
+            JobAnswer::Launch(launch) => Some((launch, false)),
+            JobAnswer::Repeated(launch) => Some((launch, true)),
             _ => None,
         })
     }

@@ -72,6 +72,10 @@ pub const OUTPUT_MAX: u64 = 4 * 1_024 * 1_024;
 /// Bytes of a reason in a row.
 pub const REASON_BYTES_MAX: usize = 500;
 
+/// Keys of requests to launch a job by hand that the job remembers; the oldest of more is forgotten.
+/// They are written with each change of its state.
+pub const RUN_KEYS_MAX: usize = 128;
+
 /// Ends of parents that a job remembers, so that none starts it twice.
 pub const SEEN_MAX: usize = 256;
 

@@ -62,6 +62,14 @@ pub(crate) struct Join {
     pub(crate) ends: BTreeMap<String, (u64, End)>,
 }
 
+/// A key with which a job was launched by hand: a repeated request is known by it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RunKey {
+    pub(crate) key: String,
+    pub(crate) launch: u64,
+    pub(crate) is_forced: bool,
+}
+
 /// A job, as it is stored. Fields with their defaults are not written: most jobs have little to
 /// say.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,6 +140,9 @@ pub(crate) struct Record {
     pub(crate) seen: VecDeque<(String, u64)>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) joins: VecDeque<Join>,
+    /// Keys of launches by hand, the newest last.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) run_keys: VecDeque<RunKey>,
 }
 
 impl Record {
@@ -164,6 +175,7 @@ impl Record {
             notices: VecDeque::new(),
             seen: VecDeque::new(),
             joins: VecDeque::new(),
+            run_keys: VecDeque::new(),
         }
     }
 

@@ -41,6 +41,9 @@ pub(crate) enum JobRequest {
         name: String,
         by: String,
         is_forced: bool,
+        /// A second request with this key is answered with the launch of the first one.
+        #[serde(default)]
+        key: Option<String>,
     },
     Cancel {
         name: String,
@@ -114,6 +117,8 @@ pub(crate) enum JobAnswer {
     View(Box<JobView>),
     Views(Vec<JobView>),
     Launch(u64),
+    /// The launch of an earlier request with the same key.
+    Repeated(u64),
     Recent(Box<Recent>),
     Times(Vec<Time>),
     Node(Node),

@@ -12,9 +12,10 @@ use serde_json::{json, Value};
 use turnwheel_jobs::{disable_spent, dkron, JobError, JobView, Jobs, Launch, LaunchState, Node};
 
 use super::dkron_lists::{busy, list};
-use super::jobs::{jobs, note, refuse_other};
+use super::jobs::{jobs, launched, note, refuse_other};
+use super::start::repeated;
 use crate::http::access::Principal;
-use crate::http::body::{parse, NameAt, Part, Raw, Who};
+use crate::http::body::{parse, Key, NameAt, Part, Raw, Who};
 use crate::http::code::Code;
 use crate::http::problem::Problem;
 use crate::http::state::Api;
@@ -258,15 +259,17 @@ async fn run(
     State(api): State<Api>,
     uri: Uri,
     Who(who): Who,
+    Key(key): Key,
     NameAt(name): NameAt,
 ) -> Result<Response, Problem> {
     api.takes_work()?;
     let jobs = jobs(&api)?;
-    let launched = jobs.run(&name, &who.name, false).await?;
+    let launched = launched(jobs, &who, &name, false, key).await?;
     note(&who, "run", &name, &launched);
-    let launch = launched?;
+    let (launch, is_repeated) = launched?;
     let view = jobs.get(&name).await??;
-    let mut answer = answer(jobs, &uri, StatusCode::ACCEPTED, &dkron::job(&view));
+    let answer = answer(jobs, &uri, StatusCode::ACCEPTED, &dkron::job(&view));
+    let mut answer = if is_repeated { repeated(answer) } else { answer };
     if let Some(id) = id_of(jobs, &name, launch).await? {
         answer.headers_mut().insert(EXECUTION, id);
     }

@@ -1,20 +1,21 @@
 //! Jobs: the API of the command line and the console. `docs/jobs.md` describes it.
 
 use axum::extract::State;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::Json as Answer;
 use serde::Deserialize;
 use serde_json::{json, Value};
 use turnwheel_jobs::{show, JobError, JobView, Jobs};
 use utoipa::{IntoParams, ToSchema};
 
-use super::plans::page;
+use super::plans::{page, scoped};
+use super::start::repeated;
 use crate::api::{
     JobExecutors, JobHistory, JobInfo, JobLaunched, JobOutcome, JobOutput, JobPage, JobSpec,
     JobTimes,
 };
 use crate::http::access::{Principal, Role};
-use crate::http::body::{Json, NameAt, Part, Query, Who};
+use crate::http::body::{Json, Key, NameAt, Part, Query, Who};
 use crate::http::code::Code;
 use crate::http::cursor::{self, List};
 use crate::http::etag::{self, Precondition};
@@ -38,6 +39,7 @@ impl From<JobError> for Problem {
             | JobError::LaunchOver { .. }
             | JobError::Leaving(_)
             | JobError::TooMany(_) => Code::JobState,
+            JobError::KeyReused { .. } => Code::KeyReused,
             JobError::Paused { .. } => Code::JobsPaused,
             _ => Code::StoreFailed,
         };
@@ -225,26 +227,47 @@ pub(in crate::http) struct Run {
     request_body = Run,
     params(
         ("name" = String, Path, description = "The name of the job"),
+        ("Idempotency-Key" = Option<String>, Header,
+            description = "A second request with the same key and body answers the launch of the first one; \
+                a job remembers its newest 128 keys"),
     ),
-    responses((status = 200, description = "It is launched", body = JobLaunched)),
+    responses((status = 200, description = "It is launched, or was with this key before", body = JobLaunched)),
 )]
 pub(in crate::http) async fn run(
     State(api): State<Api>,
     Who(who): Who,
+    Key(key): Key,
     NameAt(name): NameAt,
     Json(run): Json<Run>,
-) -> Result<Answer<Value>, Problem> {
+) -> Result<Response, Problem> {
     api.takes_work()?;
-    let launched = jobs(&api)?.run(&name, &who.name, run.force).await?;
+    let launched = launched(jobs(&api)?, &who, &name, run.force, key).await?;
     note(&who, "run", &name, &launched);
-    Ok(Answer(json!({ "launch": launched? })))
+    let (launch, is_repeated) = launched?;
+    let answer = Answer(json!({ "launch": launch })).into_response();
+    Ok(if is_repeated { repeated(answer) } else { answer })
+}
+
+/// Launches a job, once for each key of a principal; tells whether the launch was there already.
+pub(super) async fn launched(
+    jobs: &Jobs,
+    who: &Principal,
+    name: &str,
+    is_forced: bool,
+    key: Option<String>,
+) -> Result<Result<(u64, bool), JobError>, Problem> {
+    let Some(key) = key else {
+        return Ok(jobs.run(name, &who.name, is_forced).await?.map(|launch| (launch, false)));
+    };
+    Ok(jobs.run_once(name, &who.name, is_forced, &scoped(who, &key)).await?)
 }
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(as = JobToggle)]
 pub(in crate::http) struct Toggle {
-    /// Whether it is disabled from now on; the contrary of now if nothing is said.
+    /// Whether it is disabled from now on; the contrary of now if nothing is said. With an
+    /// `Idempotency-Key` it has to be said: the contrary twice would be no change.
     disabled: Option<bool>,
 }
 
@@ -254,15 +277,23 @@ pub(in crate::http) struct Toggle {
     request_body = Toggle,
     params(
         ("name" = String, Path, description = "The name of the job"),
+        ("Idempotency-Key" = Option<String>, Header,
+            description = "The body has to say «disabled» then"),
     ),
     responses((status = 200, description = JOB, body = JobInfo)),
 )]
 pub(in crate::http) async fn toggle(
     State(api): State<Api>,
     Who(who): Who,
+    Key(key): Key,
     NameAt(name): NameAt,
     Json(toggle): Json<Toggle>,
 ) -> Result<Answer<Value>, Problem> {
+    if key.is_some() && toggle.disabled.is_none() {
+        let detail = "with an Idempotency-Key say «disabled»: without it a repeated request would \
+                      undo the first one";
+        return Err(Problem::new(Code::BodyInvalid, format!("the body: {detail}")));
+    }
     let toggled = jobs(&api)?.toggle(&name, toggle.disabled, &who.name).await?;
     note(&who, "toggle", &name, &toggled);
     Ok(Answer(show::job(&toggled?)))

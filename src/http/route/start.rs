@@ -125,6 +125,12 @@ pub(super) fn answer(
     Ok(started(plan.id(), is_repeated, depth))
 }
 
+/// Marks the answer to a request that was answered before.
+pub(super) fn repeated(mut answer: Response) -> Response {
+    answer.headers_mut().insert(REPEATED, HeaderValue::from_static("true"));
+    answer
+}
+
 /// The answer to a start.
 pub(super) fn started(plan: PlanId, is_repeated: bool, depth: usize) -> Response {
     let status = if is_repeated { StatusCode::OK } else { StatusCode::CREATED };
@@ -134,8 +140,11 @@ pub(super) fn started(plan: PlanId, is_repeated: bool, depth: usize) -> Response
     if let Ok(location) = HeaderValue::from_str(&format!("{up}plans/{plan}")) {
         headers.insert(header::LOCATION, location);
     }
+    let answer =
+        (status, headers, Answer(Started { id: plan.to_string(), is_repeated })).into_response();
     if is_repeated {
-        headers.insert(REPEATED, HeaderValue::from_static("true"));
+        repeated(answer)
+    } else {
+        answer
     }
-    (status, headers, Answer(Started { id: plan.to_string(), is_repeated })).into_response()
 }

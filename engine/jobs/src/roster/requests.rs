@@ -50,7 +50,9 @@ impl Roster {
                     }
                 }
             }
-            JobRequest::Run { name, by, is_forced } => self.run(&name, &by, is_forced, to, cx),
+            JobRequest::Run { name, by, is_forced, key } => {
+                self.run(&name, (&by, is_forced, key), to, cx);
+            }
             JobRequest::Cancel { name, launch, by } => self.end_launch(&name, launch, &by, to, cx),
             JobRequest::Answer { name, launch, answer, by } => {
                 self.answer(&name, (launch, answer), &by, to, cx);
@@ -93,22 +95,23 @@ impl Roster {
         }
     }
 
-    /// Launches a job by hand.
+    /// Launches a job by hand, once for each key.
     fn run(
         &mut self,
         name: &str,
-        by: &str,
-        is_forced: bool,
+        (by, is_forced, key): (&str, bool, Option<String>),
         to: Reply,
         cx: &mut Context<'_, Self>,
     ) {
         if let Err(error) = self.may_launch(name) {
             return to.tell(Err(error));
         }
-        let launched = self.decide(name, |turn| turn.by_hand(by, is_forced));
+        let launched = self.decide(name, |turn| match key {
+            Some(key) => turn.by_hand_once(by, is_forced, key),
+            None => turn.by_hand(by, is_forced).map(JobAnswer::Launch),
+        });
         let launched = launched.unwrap_or_else(|| Err(JobError::Unknown(name.to_owned())));
-        let answer: Answer =
-            Box::new(move |done| to.tell(done.and(launched).map(JobAnswer::Launch)));
+        let answer: Answer = Box::new(move |done| to.tell(done.and(launched)));
         self.changed(name, answer, cx);
     }
 
