@@ -216,6 +216,16 @@ impl Workers {
         offer.ok_or(LeaseError::Lost)
     }
 
+    /// Whether the task of a lease is still offered, with this lease or another one: nobody has
+    /// answered it.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub async fn is_offered(&self, id: &OfferId) -> Result<bool, StoreError> {
+        Ok(self.store()?.get(&id.row()).await?.and_then(Offer::of).is_some())
+    }
+
     /// Makes a lease so long from now on; as long as it was made before if nothing is said.
     ///
     /// # Errors

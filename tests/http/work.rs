@@ -422,3 +422,41 @@ impl Run for Blocked {
         Ok(Next::Done)
     }
 }
+
+#[test]
+fn the_next_worker_knows_the_last_heartbeat_however_soon_the_lease_ends() {
+    let served = served_over(MemoryStore::new());
+    let plan = served.start("external", &json!({"topic": "mail"}));
+    let lost = lease(&served, &json!({"lease_ms": 300}));
+    let of = format!("/api/v1/work/{}/heartbeat", lost[0]["id"].as_str().unwrap());
+    assert_eq!(served.post(&of, &json!({"details": {"sent": 7}})).status, 200);
+    let step = served.get(&format!("/api/v1/plans/{plan}/steps/{}", lost[0]["step"]));
+    assert!(step.text.contains(r#""sent":7"#), "{}", step.text);
+    let next = lease(&served, &json!({}));
+    assert_eq!(
+        (&next[0]["delivery"], &next[0]["last_heartbeat"]),
+        (&json!(2), &json!({"sent": 7}))
+    );
+}
+
+#[test]
+fn a_repeated_answer_of_a_worker_counts_once_and_another_one_is_refused() {
+    let served = served_over(MemoryStore::new());
+    let flow = served.start("external", &json!({"topic": "mail"}));
+    let tasks = lease(&served, &json!({}));
+    let of = format!("/api/v1/work/{}", tasks[0]["id"].as_str().unwrap());
+    let failed = json!({"kind": "network", "message": "no network"});
+    let first = served.post(&format!("{of}/fail"), &failed);
+    let again = served.post(&format!("{of}/fail"), &failed);
+    assert_eq!((again.status, &again.text), (200, &first.text));
+    served.post(&format!("{of}/complete"), &json!({"output": 1})).is_problem(409, "lease-lost");
+    let tasks = lease(&served, &json!({}));
+    assert_eq!(tasks[0]["attempt"], 2);
+    let of = format!("/api/v1/work/{}", tasks[0]["id"].as_str().unwrap());
+    let first = served.post(&format!("{of}/complete"), &json!({"output": {"id": 1}}));
+    let again = served.post(&format!("{of}/complete"), &json!({"output": {"id": 1}}));
+    assert_eq!((again.status, &again.text), (200, &first.text));
+    served.post(&format!("{of}/complete"), &json!({"output": 2})).is_problem(409, "lease-lost");
+    served.post(&format!("{of}/fail"), &failed).is_problem(409, "lease-lost");
+    assert_eq!(served.ended(&flow)["output"], json!({"id": 1}));
+}

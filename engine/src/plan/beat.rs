@@ -73,6 +73,13 @@ impl Plan {
         Ok(())
     }
 
+    /// Shows a sign of life that is not written yet, in a copy for readers.
+    pub(crate) fn show_beat(&mut self, id: StepId, at: Time, details: &Payload) {
+        let beat = self.steps[id.index()].beat.get_or_insert_default();
+        beat.at = beat.at.max(at);
+        beat.details = Some(details.clone());
+    }
+
     /// A step waits for plans of its own.
     pub(super) fn excuse(&mut self, id: StepId) {
         self.clear_alarm(id);

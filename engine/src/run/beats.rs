@@ -41,6 +41,19 @@ impl Beats {
         self.due
     }
 
+    /// Adds signs of life from outside to a plan that is shown: the next worker must know them.
+    pub(super) fn show(&self, plan: &mut Arc<Plan>) {
+        let live: Vec<_> =
+            self.outside.iter().filter(|(step, _)| plan.find_step(**step).is_some()).collect();
+        if live.is_empty() {
+            return;
+        }
+        let plan = Arc::make_mut(plan);
+        for (step, (at, details)) in live {
+            plan.show_beat(*step, *at, details);
+        }
+    }
+
     fn soon(&mut self, now: Time) {
         self.due.get_or_insert(now.after(BEATS_BEHIND));
     }

@@ -29,13 +29,15 @@ impl PlanActor {
         }
     }
 
-    /// The plan as people see it, with the plan that has the lock for which it waits.
+    /// The plan as people see it: with the plan that has the lock for which it waits, and with signs
+    /// of life that are not written yet.
     pub(super) fn shown(&self) -> Result<Arc<Plan>, PlanError> {
         let mut plan = self.plan.clone().ok_or_else(|| self.absence())?;
         let locked_by = self.world.journal().locks().waited_for(self.id);
         if plan.locked_by != locked_by {
             Arc::make_mut(&mut plan).locked_by = locked_by;
         }
+        self.beats.show(&mut plan);
         Ok(plan)
     }
 

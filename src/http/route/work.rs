@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use axum::extract::State;
 use axum::Json as Answer;
 use serde_json::Value;
-use turnwheel_engine::{PlanError, PlanState, PlanView, StepState};
+use turnwheel_engine::{PlanError, PlanId, PlanState, PlanView, StepId, StepState};
 
 use crate::api::{
     Lease, Leased, Task, TaskComplete, TaskDone, TaskFail, TaskHeartbeat, TaskHeld, Topic,
@@ -136,22 +136,24 @@ pub(in crate::http) async fn lease(
     }
 }
 
-/// The plan of an offer. A step writes its offer before it is suspended: that is waited for.
-async fn suspended(api: &Api, offer: &Offer) -> Result<Option<PlanView>, Problem> {
+/// A plan whose step runs no code: it writes its offer before it is suspended, and takes an answer
+/// before it ends. That is waited for.
+async fn at_rest(api: &Api, plan: PlanId, step: StepId) -> Result<Option<PlanView>, Problem> {
+    let (id, of) = (plan, step);
     for _ in 0..LOOKS {
-        let plan = match api.world().plan(offer.plan).view().await {
+        let plan = match api.world().plan(id).view().await {
             Ok(plan) => plan,
             Err(PlanError::Unknown(_)) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let step = plan.find_step(offer.step);
+        let step = plan.find_step(of);
         if step.is_none_or(|step| step.state != StepState::Running) {
             return Ok(Some(plan));
         }
         tokio::time::sleep(LOOK_SOON).await;
     }
     let detail = "a step does not come to rest: its task is handed out when the lease has ended";
-    Err(Problem::new(Code::PlanTimedOut, detail).of_plan(offer.plan))
+    Err(Problem::new(Code::PlanTimedOut, detail).of_plan(id))
 }
 
 /// The task of an offer; nothing if its step waits no more.
@@ -161,7 +163,7 @@ async fn task(
     offer: Offer,
     worker: Option<&str>,
 ) -> Result<Option<Task>, Problem> {
-    let plan = suspended(api, &offer).await?;
+    let plan = at_rest(api, offer.plan, offer.step).await?;
     let step = plan.as_ref().and_then(|plan| plan.find_step(offer.step));
     let (Some(plan), Some(step)) = (&plan, step) else {
         workers.remove(&offer).await?;
@@ -194,11 +196,14 @@ async fn task(
     }))
 }
 
-async fn held(api: &Api, text: &str) -> Result<Offer, Problem> {
-    let id: OfferId = text.parse().map_err(|error: crate::work::OfferIdError| {
+fn offer_id(text: &str) -> Result<OfferId, Problem> {
+    text.parse().map_err(|error: crate::work::OfferIdError| {
         Problem::new(Code::IdInvalid, format!("«{text}»: {error}"))
-    })?;
-    Ok(workers(api)?.held(&id).await?)
+    })
+}
+
+async fn held(api: &Api, text: &str) -> Result<Offer, Problem> {
+    Ok(workers(api)?.held(&offer_id(text)?).await?)
 }
 
 /// The tasks of a topic: how many wait for a worker, and since when
@@ -305,14 +310,41 @@ pub(in crate::http) async fn fail(
     outcome
 }
 
+/// Whether this answer is the one that has counted for the attempt.
+async fn counted(api: &Api, id: &OfferId, outcome: &Outcome) -> Result<bool, Problem> {
+    if workers(api)?.is_offered(id).await? {
+        return Ok(false);
+    }
+    let Some(plan) = at_rest(api, id.plan, id.step).await? else { return Ok(false) };
+    let Some(step) = plan.find_step(id.step) else { return Ok(false) };
+    Ok(match outcome {
+        Outcome::Completed(output) => {
+            let known = || plan.action(step.action).output.read::<Value>().ok();
+            let is_done = step.state == StepState::Success && step.attempt == id.attempt;
+            is_done && known().as_ref() == Some(output)
+        }
+        Outcome::Failed { kind, message, .. } => {
+            let error = step.error.as_ref().filter(|_| step.attempt <= id.attempt + 1);
+            error.is_some_and(|error| (&*error.kind, &*error.message) == (&**kind, &**message))
+        }
+    })
+}
+
 async fn answer(
     api: &Api,
     who: &Principal,
     name: &str,
     outcome_of: impl FnOnce(u32) -> Outcome,
 ) -> Result<Answer<TaskDone>, Problem> {
-    let offer = held(api, name).await?;
-    let outcome = outcome_of(offer.attempt);
+    let id = offer_id(name)?;
+    let outcome = outcome_of(id.attempt);
+    let offer = match workers(api)?.held(&id).await {
+        // The worker may not have heard that its answer was taken.
+        Err(LeaseError::Lost) if counted(api, &id, &outcome).await? => {
+            return Ok(Answer(TaskDone { plan: id.plan.to_string(), step: id.step.0 }));
+        }
+        offer => offer?,
+    };
     let (plan, step) = (offer.plan, offer.step);
     let id = event_id(plan, step, offer.attempt);
     let told = api.world().event_by(plan, step, Some(&id), &outcome, &who.name).await?;
