@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
-use turnwheel_engine::picture::{error_of, failure_of, name_of, state_of, task_place, Can};
+use turnwheel_engine::picture::{error_of, failure_of, name_of, plain, state_of, task_place, Can};
 use turnwheel_engine::plan::{ActionData, Step};
 use turnwheel_engine::store::{Count, PlanRow};
 use turnwheel_engine::{ActionError, Plan, PlanState, PlanView, Shown, StepKind, StepState, Time};
@@ -111,7 +111,7 @@ fn summary(plan: &Plan) -> api::PlanSummary {
         started_at: times(plan.started_at),
         ended_at: times(plan.ended_at),
         wakes_at: times(plan.wakes_at()),
-        waits_for: said(plan.waits_for()),
+        waits_for: said(plain(&plan.waits_for())),
         error: failure_of(plan).filter(|_| plan.state == PlanState::Stopped),
         caller: caller.map(|(plan, step)| api::CallerInfo { plan: plan.to_string(), step: step.0 }),
     }

@@ -1,5 +1,6 @@
 //! Ends of steps, for people.
 
+use super::words::plain;
 use super::{name_of, task};
 use crate::error::ActionError;
 use crate::plan::{ActionData, Plan, PlanResult, Step, StepState};
@@ -75,10 +76,11 @@ fn is_caught(plan: &Plan, action: &ActionData) -> bool {
     })
 }
 
-/// A text on one line, and not too long for a list.
+/// A text in the words of the flow, on one line, and not too long for a list. Lists show it and
+/// searches look for its parts, so both have the same.
 fn told(text: &str) -> String {
     let line: String =
-        text.chars().map(|sign| if sign.is_control() { ' ' } else { sign }).collect();
+        plain(text).chars().map(|sign| if sign.is_control() { ' ' } else { sign }).collect();
     match line.char_indices().find(|(at, sign)| at + sign.len_utf8() > FAILURE_BYTES_MAX) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,

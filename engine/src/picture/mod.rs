@@ -21,6 +21,7 @@ mod rows;
 mod task;
 mod timeline;
 mod tree;
+mod words;
 
 pub use able::{Can, CanDo};
 pub use ending::{error_of, failure_of, state_of};
@@ -33,3 +34,4 @@ pub use rows::{GraphPart, GraphPlace, GraphRows, RowNode, RowWhat};
 pub use task::{fault_text, task_place, EFFECT, REQUEST, TASK};
 pub use timeline::{Bar, PlanTimeline, Span, SpanKind};
 pub use tree::{PlanTree, TreeNode, TreePart};
+pub use words::{plain, task as task_name};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::picture::failure_of;
+use crate::picture::{failure_of, plain};
 use crate::plan::{Plan, PlanState};
 use crate::store::PlanRow;
 
@@ -37,9 +37,11 @@ pub(super) fn row_with(plan: &Plan, names: &mut Option<Names>) -> PlanRow {
     let Names { label, action, by } =
         names.insert(known.unwrap_or_else(|| Names::of(plan))).clone();
     let (waits, mut waits_for) = plan.wait();
-    if plan.state == PlanState::Stopped {
-        waits_for = failure_of(plan).unwrap_or_default();
-    }
+    waits_for = match plan.state {
+        PlanState::Stopped => failure_of(plan).unwrap_or_default(),
+        // As it is shown: a search finds it by that.
+        _ => plain(&waits_for),
+    };
     PlanRow {
         id: plan.id,
         head: 0,

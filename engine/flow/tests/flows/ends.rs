@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{json, Value};
 use turnwheel_engine::picture::failure_of;
+use turnwheel_engine::store::Filter;
 use turnwheel_engine::{MemoryStore, StepState, World};
 use turnwheel_flow::{
     CloudEvent, FakeIo, Flows, HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind,
@@ -171,7 +172,7 @@ do:
     let error = node.steps.last().and_then(|step| step.error.clone()).expect("it says why");
     assert!(error.message.contains("Timeout (408) at /do/0/careful/try/0/slow"), "{error}");
     let failure = failure_of(&view).expect("the plan has failed");
-    assert!(failure.starts_with("nested failed: Timeout (408)"), "{failure}");
+    assert!(failure.starts_with("branches › nested: Timeout (408)"), "{failure}");
     let failed = |states: Vec<StepState>| {
         states.into_iter().filter(|state| *state == StepState::Error).count()
     };
@@ -190,7 +191,26 @@ fn a_task_of_the_main_list_that_takes_too_long_is_shown_as_failed() {
     let states: Vec<_> = tree.nodes.iter().map(|node| (&*node.name, node.state)).collect();
     assert_eq!(states, [("flow", StepState::Error), ("do/0/slow", StepState::Error)]);
     let failure = failure_of(&view).expect("the plan has failed");
-    assert!(failure.starts_with("slow failed: Timeout (408) at /do/0/slow"), "{failure}");
+    assert!(failure.starts_with("slow: Timeout (408)"), "{failure}");
+}
+
+#[test]
+fn an_error_is_found_by_the_text_that_lists_show() {
+    let stage = Stage::new(FakeIo::new());
+    let kind = "https://example.org/mail";
+    let flow = load(&format!(
+        "do: [ {{ send: {{ raise: {{ error: {{ type: '{kind}', status: 500, detail: no such mailbox }} }} }} }} ]"
+    ));
+    let plan = stage.start(&flow, json!({}));
+    stage.result(&plan).expect_err("it raises an error");
+    stage.pass(5);
+    let found = |text: &str| {
+        let filter = Filter { text: Some(text.to_owned()), limit: 10, ..Filter::default() };
+        stage.sim.block_on(stage.world.list(filter)).expect("it ends").expect("it is read").len()
+    };
+    let shown = failure_of(&stage.view(&plan)).expect("the plan has failed");
+    assert_eq!(shown, "send: no such mailbox (500)");
+    assert_eq!((found(&shown), found("mailbox (500)"), found("at /do/0/send")), (1, 1, 0));
 }
 
 #[test]
@@ -220,9 +240,9 @@ fn failure_of_a_handler_is_told_and_not_what_it_has_caught() {
     };
     let (second, nested) = (raise("second"), failing(&format!("{{ {} }}", raise("inner"))));
     for (handler, told) in [
-        (format!("{{ {second} }}"), "second failed: second (500) at /do/0/outer/catch/do/0/second"),
-        (format!("{{ in: {{ do: [ {{ {second} }} ] }} }}"), "second failed: second (500)"),
-        (format!("{{ in: {{ {nested} }} }}"), "inner failed: inner (500)"),
+        (format!("{{ {second} }}"), "outer › second: second (500)"),
+        (format!("{{ in: {{ do: [ {{ {second} }} ] }} }}"), "outer › in › second: second (500)"),
+        (format!("{{ in: {{ {nested} }} }}"), "outer › in › inner: inner (500)"),
     ] {
         let flow = format!("do: [ {{ outer: {{ {} }} }} ]", failing(&handler));
         let (ended, view) = run_with(FakeIo::new(), &flow, json!({}));

@@ -391,5 +391,5 @@ do:
     stage.pass(5);
     let filter = turnwheel_engine::store::Filter { limit: 10, ..Default::default() };
     let rows = stage.sim.block_on(stage.world.list(filter)).expect("it ends").expect("read");
-    assert!(rows[0].waits_for.starts_with("last failed: two"), "{}", rows[0].waits_for);
+    assert!(rows[0].waits_for.starts_with("last: two (400)"), "{}", rows[0].waits_for);
 }
