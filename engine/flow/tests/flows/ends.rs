@@ -172,7 +172,7 @@ do:
     let error = node.steps.last().and_then(|step| step.error.clone()).expect("it says why");
     assert!(error.message.contains("Timeout (408) at /do/0/careful/try/0/slow"), "{error}");
     let failure = failure_of(&view).expect("the plan has failed");
-    assert!(failure.starts_with("branches › nested: Timeout (408)"), "{failure}");
+    assert!(failure.starts_with("branches › nested: Timeout"), "{failure}");
     let failed = |states: Vec<StepState>| {
         states.into_iter().filter(|state| *state == StepState::Error).count()
     };
@@ -191,7 +191,7 @@ fn a_task_of_the_main_list_that_takes_too_long_is_shown_as_failed() {
     let states: Vec<_> = tree.nodes.iter().map(|node| (&*node.name, node.state)).collect();
     assert_eq!(states, [("flow", StepState::Error), ("do/0/slow", StepState::Error)]);
     let failure = failure_of(&view).expect("the plan has failed");
-    assert!(failure.starts_with("slow: Timeout (408)"), "{failure}");
+    assert!(failure.starts_with("slow: Timeout"), "{failure}");
 }
 
 #[test]
