@@ -58,6 +58,9 @@ pub struct Task {
     /// The trace that the plan belongs to, as a header of W3C: for the worker's own spans.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
+    /// The header `tracestate` of that trace, if its sender had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracestate: Option<String>,
     /// Data of the last worker's last heartbeat.
     pub last_heartbeat: Option<serde_json::Value>,
     /// The input of the task.

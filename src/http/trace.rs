@@ -10,6 +10,8 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
 
+use turnwheel_actors::TraceContext;
+
 use super::access::Principal;
 use super::code::Code;
 use super::problem::Refused;
@@ -18,12 +20,15 @@ use super::state::Api;
 /// The header of the trace context.
 pub(super) const TRACEPARENT: &str = "traceparent";
 
+/// The header beside it.
+const TRACESTATE: &str = "tracestate";
+
 tokio::task_local! {
     static TRACE: Trace;
 }
 
 /// The trace of a request: the caller's, or a new one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Trace {
     trace: u128,
     /// This request's own.
@@ -31,6 +36,8 @@ pub(super) struct Trace {
     flags: u8,
     /// Whether the caller has said it.
     is_given: bool,
+    /// The header `tracestate` of the caller: for its own kind of tracing.
+    state: Option<String>,
 }
 
 impl Trace {
@@ -38,18 +45,35 @@ impl Trace {
         let given = headers.get(TRACEPARENT).and_then(|value| value.to_str().ok());
         let span = random() | 1;
         match given.and_then(parse) {
-            Some((trace, flags)) => Self { trace, span, flags, is_given: true },
+            Some((trace, flags)) => {
+                Self { trace, span, flags, is_given: true, state: state(headers) }
+            }
             None => {
                 let trace = (u128::from(random()) << 64) | u128::from(random() | 1);
-                Self { trace, span, flags: 0, is_given: false }
+                Self { trace, span, flags: 0, is_given: false, state: None }
             }
         }
+    }
+
+    fn context(&self) -> Option<TraceContext> {
+        let context: TraceContext = self.header().parse().ok()?;
+        Some(match &self.state {
+            Some(state) => context.with_state(state),
+            None => context,
+        })
     }
 
     /// As the header says it.
     pub(super) fn header(&self) -> String {
         format!("00-{:032x}-{:016x}-{:02x}", self.trace, self.span, self.flags)
     }
+}
+
+/// The header `tracestate`, whose parts may come in several lines.
+fn state(headers: &HeaderMap) -> Option<String> {
+    let lines = headers.get_all(TRACESTATE).iter().filter_map(|line| line.to_str().ok());
+    let parts: Vec<&str> = lines.map(str::trim).filter(|line| !line.is_empty()).collect();
+    (!parts.is_empty()).then(|| parts.join(","))
 }
 
 /// The trace and flags of a header; `None` if it is invalid by the standard.
@@ -83,9 +107,9 @@ pub(super) fn current() -> Option<String> {
     TRACE.try_with(|trace| format!("{:032x}", trace.trace)).ok()
 }
 
-/// The trace as a header for plans that the request starts, if the caller has sent one.
-pub(super) fn given() -> Option<String> {
-    TRACE.try_with(|trace| trace.is_given.then(|| trace.header())).ok().flatten()
+/// The trace for plans that the request starts, if the caller has sent one.
+pub(super) fn given() -> Option<TraceContext> {
+    TRACE.try_with(|trace| trace.is_given.then(|| trace.context())?).ok().flatten()
 }
 
 /// Follows a request: its trace, its figures, its line in the log.
@@ -96,7 +120,7 @@ pub(super) async fn follow(State(api): State<Api>, request: Request, next: Next)
     let uri = request.uri().path().to_owned();
     let began = Instant::now();
     let under_way = api.figures().begin();
-    let mut answer = TRACE.scope(trace, next.run(request)).await;
+    let mut answer = TRACE.scope(trace.clone(), next.run(request)).await;
     drop(under_way);
     let took = began.elapsed();
     let status = answer.status().as_u16();

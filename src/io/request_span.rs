@@ -32,6 +32,7 @@ impl RequestSpan {
             parent_id = Empty,
             span_id = Empty,
             error = Empty,
+            "error.type" = Empty,
         );
         let parent = match trace.and_then(Parent::read) {
             // Without spans the step stays the parent.
@@ -56,10 +57,12 @@ impl RequestSpan {
                 self.span.record("http.response.status_code", u64::from(response.status));
                 if response.status >= 400 {
                     self.span.record("error", display(response.status));
+                    self.span.record("error.type", display(response.status));
                 }
             }
             Err(error) => {
                 self.span.record("error", display(error));
+                self.span.record("error.type", error.kind.name());
             }
         }
     }

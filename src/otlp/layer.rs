@@ -10,8 +10,11 @@ use tracing_subscriber::registry::LookupSpan;
 use super::sender::Queue;
 use super::span::Open;
 
-/// The targets of the spans of steps, and of the requests that they send.
-pub(super) const TARGETS: [&str; 2] = ["turnwheel::step", "turnwheel::http"];
+/// The targets of the spans of steps, of the requests that they send, and of plans.
+pub(super) const TARGETS: [&str; 3] = ["turnwheel::step", "turnwheel::http", PLAN];
+
+/// The target of the spans of plans.
+pub(super) const PLAN: &str = "turnwheel::plan";
 
 /// A layer that hands the spans of steps to an [`Exporter`](super::Exporter) when they end.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher as _;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{json, Map, Value};
 use tracing::field::{Field, Visit};
@@ -21,7 +21,17 @@ const FAILED: u8 = 2;
 const METHOD: &str = "http.request.method";
 
 /// Fields that say which span it is, and are no attributes of it.
-const OWN: [&str; 4] = ["trace_id", "span_id", "parent_id", "error"];
+const OWN: [&str; 6] = ["trace_id", "span_id", "parent_id", "error", BEGAN, ENDED];
+
+/// The times of a span that is told when it is over, in microseconds since the begin of 1970.
+const BEGAN: &str = "began_us";
+const ENDED: &str = "ended_us";
+
+/// The result of a plan; steps have none.
+const RESULT: &str = "result";
+
+/// The root action of a plan that is a flow.
+const FLOW: &str = "flow";
 
 /// An open span: its begin and attributes.
 #[derive(Debug)]
@@ -39,11 +49,19 @@ impl Open {
         self.fields.get(name)?.as_str()
     }
 
-    /// The task of a flow by its name, else the action: as many names as definitions have. Requests
-    /// have their method alone, as their conventions say.
+    fn time(&self, name: &str) -> Option<SystemTime> {
+        let us = self.fields.get(name)?.as_u64()?;
+        Some(UNIX_EPOCH + Duration::from_micros(us))
+    }
+
+    /// The task of a flow by its name, a flow by its name and version, else the action: as many names
+    /// as definitions have. Requests have their method alone, as their conventions say.
     fn name(&self) -> String {
         if let Some(method) = self.text(METHOD) {
             return method.to_owned();
+        }
+        if self.text(RESULT).is_some() && self.text("action") == Some(FLOW) {
+            return self.text("label").unwrap_or(FLOW).to_owned();
         }
         let task = self.text("task").and_then(|place| place.rsplit('/').next());
         match task {
@@ -87,8 +105,8 @@ impl Open {
             "spanId": span,
             "name": self.name(),
             "kind": if self.text(METHOD).is_some() { CLIENT } else { INTERNAL },
-            "startTimeUnixNano": nanos(self.began),
-            "endTimeUnixNano": nanos(at),
+            "startTimeUnixNano": nanos(self.time(BEGAN).unwrap_or(self.began)),
+            "endTimeUnixNano": nanos(self.time(ENDED).unwrap_or(at)),
             "attributes": attributes,
         });
         if let Some(parent) = self.text("parent_id") {
@@ -130,6 +148,7 @@ fn semantic(field: &str) -> &str {
         "phase" => "turnwheel.step.phase",
         "attempt" => "turnwheel.step.attempt",
         "call" => "turnwheel.step.call",
+        "result" => "turnwheel.plan.result",
         other => other,
     }
 }
@@ -173,8 +192,6 @@ impl Visit for Open {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn open(fields: Value) -> Open {

@@ -70,9 +70,12 @@ fn a_collector_gets_the_steps_of_a_flow() {
         (&"service.name".into(), &"turnwheel".into())
     );
     let spans = resource["scopeSpans"][0]["spans"].as_array().expect("spans");
-    // The flow, its task, and the flow again when the task is over.
+    // The flow, its task, the flow again when the task is over, and the run around them, once.
     let names: Vec<&str> = spans.iter().filter_map(|span| span["name"].as_str()).collect();
-    assert_eq!(names, ["flow", "greet", "flow"], "{sent:#}");
+    assert_eq!(names, ["flow", "greet", "flow", "test/greet:1.0.0"], "{sent:#}");
+    let whole = &spans[3];
+    assert_eq!(whole.get("parentSpanId"), None, "{whole:#}");
+    assert!(spans[..3].iter().all(|span| span["parentSpanId"] == whole["spanId"]), "{sent:#}");
     let plan =
         folder.json(&["list", "--json"])["plans"][0]["id"].as_str().expect("an id").to_owned();
     for span in spans {
@@ -81,6 +84,26 @@ fn a_collector_gets_the_steps_of_a_flow() {
             span[name].as_str().expect("a text").parse().expect("nanoseconds")
         };
         assert!(time("startTimeUnixNano") <= time("endTimeUnixNano"), "{span:#}");
+    }
+}
+
+#[test]
+fn the_span_of_a_failed_task_and_that_of_its_run_say_the_error() {
+    let folder = Folder::new();
+    let raise = "{ raise: { error: { type: 'https://a.b/mail', status: 500, detail: no box } } }";
+    let flow = folder.write("fail.yaml", &FLOW.replace("{ set: { text: hello } }", raise));
+    let (url, requests) = collector();
+    folder.run(&["run", &flow, "--quiet", "--otlp", &url]);
+    let (_, sent) = requests.recv().expect("spans were sent before the process ended");
+    let spans = sent["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().expect("spans");
+    for name in ["greet", "test/greet:1.0.0"] {
+        let span = spans.iter().find(|span| span["name"] == name).expect("it was sent");
+        assert_eq!(span["status"]["code"], 2, "{span:#}");
+        assert!(span["status"]["message"].as_str().expect("it says why").contains("no box"));
+        let kind = serde_json::json!({
+            "key": "error.type", "value": { "stringValue": "https://a.b/mail" },
+        });
+        assert!(span["attributes"].as_array().expect("a list").contains(&kind), "{span:#}");
     }
 }
 
@@ -114,7 +137,7 @@ fn a_collector_that_is_not_there_harms_no_flow() {
     drop(listener);
     let ended = folder.run(&["run", &flow, "--quiet", "--otlp", &url]);
     assert!(ended.ok().contains("hello"));
-    assert!(ended.stderr().contains("3 spans are lost"), "{}", ended.stderr());
+    assert!(ended.stderr().contains("4 spans are lost"), "{}", ended.stderr());
     let wrong = folder.run(&["run", &flow, "--otlp", "localhost:4318"]);
     wrong.fails(2, &["localhost:4318", "http://HOST:4318", "--otlp URL"]);
 }

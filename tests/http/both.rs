@@ -245,6 +245,7 @@ fn the_client_has_every_operation_of_the_api() {
         until: String::new(),
         deadline: None,
         traceparent: None,
+        tracestate: None,
         last_heartbeat: None,
         input: json!(null),
     };

@@ -291,11 +291,13 @@ fn task_says_its_deadline_and_the_trace_of_its_plan() {
     let parent = format!("00-{trace}-00f067aa0ba902b7-01");
     let input = json!({"topic": "mail", "within_ms": 3_600_000});
     let start = json!({"action": "external", "input": input});
-    let begun = served.send("POST", "/api/v1/plans", &[("traceparent", &parent)], Some(&start));
+    let headers = [("traceparent", &*parent), ("tracestate", "congo=t61rcWkgMzE")];
+    let begun = served.send("POST", "/api/v1/plans", &headers, Some(&start));
     assert_eq!(begun.status, 201, "{}", begun.text);
     let tasks = lease(&served, &json!({"lease_ms": 60_000}));
     assert!(tasks[0]["deadline"].as_str() > tasks[0]["until"].as_str(), "{tasks}");
     assert!(tasks[0]["traceparent"].as_str().unwrap().contains(trace), "{tasks}");
+    assert_eq!(tasks[0]["tracestate"], "congo=t61rcWkgMzE");
     served.start("external", &json!({"topic": "mail"}));
     assert_eq!(lease(&served, &json!({}))[0]["deadline"], json!(null));
 }

@@ -144,8 +144,9 @@ impl<A: Action> StepContext<A> {
         self.facts.plan
     }
 
-    /// The W3C trace of the plan, with this call as the parent, for outgoing requests. Messages to
-    /// actors carry it by themselves.
+    /// The W3C trace of the plan, with this call as the parent, for outgoing requests: the given one,
+    /// else one of its own, whose id is that of the first plan above it. Messages to actors carry it by
+    /// themselves if it was given or spans are taken.
     pub fn trace(&self) -> Option<&TraceContext> {
         self.facts.trace.as_ref()
     }

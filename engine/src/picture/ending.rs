@@ -39,6 +39,25 @@ pub fn failure_of(plan: &Plan) -> Option<String> {
     if let Some(error) = &plan.planning_error {
         return Some(told(&format!("planning failed: {error}")));
     }
+    let (action, error) = failed_action(plan)?;
+    let place = name_of(action);
+    let name = place.rsplit('/').next().unwrap_or(&place);
+    Some(told(&format!("{name} failed: {error}")))
+}
+
+/// The kind of that error.
+pub(crate) fn failure_kind_of(plan: &Plan) -> Option<String> {
+    if plan.result() != PlanResult::Error {
+        return None;
+    }
+    match &plan.planning_error {
+        Some(error) => Some(error.kind.clone()),
+        None => failed_action(plan).map(|(_, error)| error.kind),
+    }
+}
+
+/// The action whose error is the reason for the failure of a plan, and that error.
+fn failed_action(plan: &Plan) -> Option<(&ActionData, ActionError)> {
     let failed = plan.steps.iter().filter_map(|step| {
         let action = plan.action(step.action);
         let error = step.revert_error.clone().or_else(|| error_of(action, step))?;
@@ -54,10 +73,7 @@ pub fn failure_of(plan: &Plan) -> Option<String> {
     let is_reason = |error: &ActionError| fault.as_ref() == Some(&error.message);
     // Of the same fault raised more than once the last one has ended the flow.
     let last = inner.clone().rev().find(|(_, error)| is_reason(error));
-    let (action, error) = last.or_else(|| inner.next())?;
-    let place = name_of(action);
-    let name = place.rsplit('/').next().unwrap_or(&place);
-    Some(told(&format!("{name} failed: {error}")))
+    last.or_else(|| inner.next()).cloned()
 }
 
 /// The fault that a flow has ended with, as the message of its error; nothing for another plan.

@@ -24,6 +24,7 @@ mod tree;
 mod words;
 
 pub use able::{Can, CanDo};
+pub(crate) use ending::failure_kind_of;
 pub use ending::{error_of, failure_of, state_of};
 pub use graph::{Edge, EdgeKind, Joint, PlanGraph};
 pub(crate) use history::Telling;
@@ -31,6 +32,7 @@ pub use history::{CallSpan, PlanHistory};
 pub use name::name_of;
 pub use node::{PlanHead, StepNode};
 pub use rows::{GraphPart, GraphPlace, GraphRows, RowNode, RowWhat};
+pub(crate) use task::fault_in;
 pub use task::{fault_text, task_place, EFFECT, REQUEST, TASK};
 pub use timeline::{Bar, PlanTimeline, Span, SpanKind};
 pub use tree::{PlanTree, TreeNode, TreePart};

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use serde::Deserialize;
 
 use crate::error::ActionError;
+use crate::payload::Payload;
 use crate::plan::ActionData;
 
 /// Action of a task that is no effect.
@@ -33,6 +34,11 @@ pub fn task_place(action: &ActionData) -> Option<String> {
 /// Returns the fault of a task as the error of its step; nothing for a task without a fault and
 /// for the action of anything else.
 pub(super) fn fault_of(action: &ActionData) -> Option<ActionError> {
+    is_task(action).then(|| fault_in(&action.output))?
+}
+
+/// Returns the fault in the output of a task, if it has one.
+pub(crate) fn fault_in(output: &Payload) -> Option<ActionError> {
     #[derive(Deserialize)]
     struct Output {
         outcome: Option<Outcome>,
@@ -50,7 +56,7 @@ pub(super) fn fault_of(action: &ActionData) -> Option<ActionError> {
         title: Option<String>,
         detail: Option<String>,
     }
-    let output: Output = is_task(action).then(|| action.output.read().ok())??;
+    let output: Output = output.read().ok()?;
     let Fault { kind, status, instance, title, detail } = output.outcome?.fault?;
     let title = title.as_deref().unwrap_or(&kind);
     let text = fault_text(title, status, instance.as_deref(), detail.as_deref());

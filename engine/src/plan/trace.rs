@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use turnwheel_actors::{RequestContext, TraceContext};
 
 use super::step::Step;
+use super::Plan;
 use crate::id::PlanId;
 use crate::limits::TRACE_STATE_BYTES_MAX;
 
@@ -35,18 +36,49 @@ impl Trace {
             None => context,
         })
     }
+}
 
-    /// The same with a call of a step as the parent.
-    pub(crate) fn of_call(&self, plan: PlanId, step: &Step) -> Option<TraceContext> {
-        Some(self.context()?.with_parent(span_id(plan, step)))
+impl Plan {
+    /// The trace that the plan belongs to, and what has begun it: the given one, else one of its own,
+    /// whose id is that of the plan. Sub-plans belong to the trace of the first plan above them.
+    pub fn trace(&self) -> TraceContext {
+        let given = self.created.trace.as_ref().and_then(Trace::context);
+        given.unwrap_or_else(|| {
+            let [first, parent] = [self.created.lineage.first(), self.created.lineage.last()]
+                .map(|plan| *plan.unwrap_or(&self.id));
+            TraceContext::begin(first.uuid().as_u128().max(1), span_of(parent))
+        })
+    }
+
+    /// The same with the span of the plan as the parent: for the spans of its calls.
+    pub(crate) fn trace_within(&self) -> TraceContext {
+        self.trace().with_parent(span_of(self.id))
+    }
+
+    /// The same with a call of a step as the parent: for what the call sends.
+    pub fn trace_of_call(&self, step: &Step) -> TraceContext {
+        self.trace().with_parent(span_id(self.id, step))
+    }
+
+    /// Whether something else has begun its trace, so that its span has a parent.
+    pub(crate) fn has_parent_span(&self) -> bool {
+        self.created.trace.is_some() || !self.created.lineage.is_empty()
     }
 }
 
-/// The identity of a call's span. It follows from the call, so that a plan which is read again names the
+/// The identity of the span of a plan: that of no call, since calls count from 1.
+pub(crate) fn span_of(plan: PlanId) -> u64 {
+    span(plan, 0)
+}
+
+/// The identity of the span of a call. It follows from the call, so that a plan which is read again names the
 /// same spans; never zero.
 fn span_id(plan: PlanId, step: &Step) -> u64 {
+    span(plan, u64::from(step.id.0) << 32 | u64::from(step.calls))
+}
+
+fn span(plan: PlanId, call: u64) -> u64 {
     let uuid = plan.uuid().as_u128();
-    let call = u64::from(step.id.0) << 32 | u64::from(step.calls);
     mix(mix((uuid >> 64) as u64) ^ mix(uuid as u64) ^ mix(call)).max(1)
 }
 

@@ -133,7 +133,7 @@ impl PlanActor {
             beat: step.beat.as_ref().and_then(|beat| beat.details.clone()),
             world: Arc::downgrade(&self.world),
             chunk_bytes: plan.chunk_bytes,
-            trace: plan.created.trace.as_ref().and_then(|trace| trace.of_call(plan.id, step)),
+            trace: Some(plan.trace_of_call(step)),
             root: plan.root().map(|root| root.input.clone()).unwrap_or_default(),
             created_at: plan.created.at,
             failure: step

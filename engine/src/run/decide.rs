@@ -48,6 +48,8 @@ pub(crate) enum Effect {
     PlanAgain,
     /// All plans that wait for the end of this one are told.
     TellEnd,
+    /// The span of the plan ends: once, while its end may be told again.
+    TraceEnd,
     /// One plan that waits for the end of this one is told, if this one is over.
     TellEndTo(PlanId),
     /// An event of a step is sent to another plan.
@@ -67,7 +69,7 @@ impl Decisions<'_> {
     pub(super) fn become_state(&mut self, state: PlanState, why: &str) {
         self.record(Record::Became { state, at: self.now, why: why.to_owned() });
         if state == PlanState::Stopped {
-            self.effects.push(Effect::TellEnd);
+            self.effects.extend([Effect::TellEnd, Effect::TraceEnd]);
         }
     }
 
@@ -106,7 +108,7 @@ impl Decisions<'_> {
                 self.follow();
                 self.wake_scheduled();
             }
-            PlanState::Stopped => self.effects.push(Effect::TellEnd),
+            PlanState::Stopped => self.effects.extend([Effect::TellEnd, Effect::TraceEnd]),
             _ => self.advance(),
         }
     }

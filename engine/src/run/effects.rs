@@ -7,6 +7,7 @@ use turnwheel_runtime::Completer;
 
 use super::decide::Effect;
 use super::message::{BeginChild, Begun, Delay, Follow, PlanEnded, PlannedNow};
+use super::traced::trace_end;
 use super::{on_pool, PlanActor};
 use crate::connect::Word;
 use crate::error::{unanswered, ActionError, StoreError, TriggerError, UNKNOWN_ACTION};
@@ -45,6 +46,7 @@ impl PlanActor {
                 Effect::PlanNow => self.plan_now(cx),
                 Effect::PlanAgain => self.plan_again(cx),
                 Effect::TellEnd => self.tell_end(),
+                Effect::TraceEnd => self.plan.iter().for_each(|plan| trace_end(plan)),
                 Effect::TellEndTo(plan) => self.tell_end_to(plan),
                 Effect::TellHooks => self.tell_hooks(cx),
                 Effect::Send(event) => self.send_event(event, cx),
@@ -71,9 +73,9 @@ impl PlanActor {
         let Some(step) = plan.children.find(child).map(|child| child.step) else { return };
         let mut lineage = plan.created.lineage.clone();
         lineage.push(self.id);
-        let trace = plan.created.trace.as_ref();
-        let trace = trace.and_then(|trace| trace.of_call(plan.id, plan.step(step)));
-        let trace = trace.map(|trace| Trace::of(&trace));
+        // Sub-plans of a plan with a trace of its own find that by their lineage.
+        let given = plan.created.trace.as_ref();
+        let trace = given.map(|_| Trace::of(&plan.trace_of_call(plan.step(step))));
         let (priority, labels) = (plan.created.priority, labels_of(plan, &labels));
         let caller = (self.id, step);
         let word = Word::Begin { caller, lineage, trace, action, input, priority, labels };

@@ -182,7 +182,7 @@ impl Decisions<'_> {
 
     pub(super) fn not_planned(&mut self, error: ActionError) {
         self.record(Record::NotPlanned { at: self.now, error });
-        self.effects.push(Effect::TellEnd);
+        self.effects.extend([Effect::TellEnd, Effect::TraceEnd]);
     }
 
     /// Somebody gives a delayed plan another time.

@@ -1,4 +1,5 @@
-//! A span around each call of a step's code, and the trace of its plan for what it sends.
+//! A span around each call of a step's code and one for each plan that has ended, and the trace of a
+//! plan for what it sends.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,22 +7,24 @@ use std::task::{Context, Poll};
 
 use tracing::field::{display, Empty};
 use tracing::Span;
-use turnwheel_actors::RequestContext;
+use turnwheel_actors::{RequestContext, TraceContext};
 
 use crate::action::{Begun, CallKind, Returned};
-use crate::picture::name_of;
+use crate::picture::{failure_kind_of, failure_of, fault_in, name_of, task_place};
 use crate::plan::{Plan, Step};
 
 /// The span around a call. The span is named `step`, of level `INFO` and target `turnwheel::step`.
 pub(super) struct Traced {
     span: Span,
     request: RequestContext,
+    /// Whether it is a task of a flow.
+    is_task: bool,
 }
 
 impl Traced {
-    /// Nothing if nobody wants spans and the plan belongs to no trace.
+    /// Nothing if nobody wants spans and no trace was given to the plan.
     pub(super) fn new(plan: &Plan, step: &Step, kind: CallKind) -> Option<Self> {
-        let former = plan.created.trace.as_ref();
+        let is_given = plan.created.trace.is_some();
         let span = tracing::info_span!(
             target: "turnwheel::step",
             // A worker's thread may be inside a span of somebody else.
@@ -43,20 +46,15 @@ impl Traced {
             parent_id = Empty,
             span_id = Empty,
             error = Empty,
+            "error.type" = Empty,
         );
-        if span.is_disabled() && former.is_none() {
+        if span.is_disabled() && !is_given {
             return None;
         }
-        let mut request = RequestContext::new();
-        if let Some(trace) = former.and_then(|former| former.of_call(plan.id, step)) {
-            span.record("trace_id", display(format_args!("{:032x}", trace.trace_id())));
-            span.record("span_id", display(format_args!("{:016x}", trace.parent_id())));
-            if let Some(former) = former.and_then(crate::plan::Trace::context) {
-                span.record("parent_id", display(format_args!("{:016x}", former.parent_id())));
-            }
-            request = request.with_trace(trace);
-        }
-        Some(Self { span, request })
+        let (within, trace) = (plan.trace_within(), plan.trace_of_call(step));
+        identify(&span, trace.parent_id(), &within);
+        let is_task = task_place(plan.action(step.action)).is_some();
+        Some(Self { span, request: RequestContext::new().with_trace(trace), is_task })
     }
 
     pub(super) fn around(self, begun: Begun) -> Begun {
@@ -75,9 +73,58 @@ impl Traced {
     }
 
     fn ended(&self, returned: &Returned) {
-        if let Err(error) = &returned.result {
-            self.span.record("error", display(error));
+        let fault = match (&returned.result, &returned.output) {
+            (Err(error), _) => Some(error.clone()),
+            // A task of a flow has ended well with its fault as data.
+            (Ok(_), Some(output)) if self.is_task => fault_in(output),
+            (Ok(_), _) => None,
+        };
+        if let Some(error) = fault {
+            self.span.record("error", display(&error));
+            self.span.record("error.type", &*error.kind);
         }
+    }
+}
+
+/// Says which span it is: its own id, its trace and the span around it.
+fn identify(span: &Span, id: u64, within: &TraceContext) {
+    span.record("trace_id", display(format_args!("{:032x}", within.trace_id())));
+    span.record("span_id", display(format_args!("{id:016x}")));
+    span.record("parent_id", display(format_args!("{:016x}", within.parent_id())));
+}
+
+/// The span of a plan that has ended, around those of its calls. The span is named `plan`, of level
+/// `INFO` and target `turnwheel::plan`; `began_us` and `ended_us` say when it was.
+pub(super) fn trace_end(plan: &Plan) {
+    let span = tracing::info_span!(
+        target: "turnwheel::plan",
+        parent: None,
+        "plan",
+        plan = %plan.id,
+        label = plan.label,
+        action = plan.created.action,
+        result = plan.result().name(),
+        began_us = plan.started_at.unwrap_or(plan.created.at).0,
+        ended_us = plan.ended_at.map(|at| at.0),
+        trace_id = Empty,
+        parent_id = Empty,
+        span_id = Empty,
+        error = Empty,
+        "error.type" = Empty,
+    );
+    if span.is_disabled() {
+        return;
+    }
+    let (around, own) = (plan.trace(), plan.trace_within());
+    if plan.has_parent_span() {
+        identify(&span, own.parent_id(), &around);
+    } else {
+        span.record("trace_id", display(format_args!("{:032x}", own.trace_id())));
+        span.record("span_id", display(format_args!("{:016x}", own.parent_id())));
+    }
+    if let Some((kind, failure)) = failure_kind_of(plan).zip(failure_of(plan)) {
+        span.record("error", &*failure);
+        span.record("error.type", &*kind);
     }
 }
 

@@ -56,6 +56,32 @@ fn a_trace_goes_from_the_trigger_to_each_step_and_to_its_sub_plans() {
 }
 
 #[test]
+fn a_plan_without_a_given_trace_hands_on_one_of_its_own() {
+    let theatre = Theatre::new();
+    let seen: Arc<Mutex<Vec<TraceContext>>> = Arc::default();
+    let (ann, bob) = (Arc::clone(&seen), Arc::clone(&seen));
+    theatre.script.on("ann", move |step| {
+        if step.cause() == Cause::SubPlans {
+            return Ok(Next::Done);
+        }
+        ann.lock().expect("no panic here").extend(step.trace().cloned());
+        step.trigger::<Piece>(&"bob".to_owned())?;
+        Ok(Next::suspend("bob"))
+    });
+    theatre.script.on("bob", move |step| {
+        bob.lock().expect("no panic here").extend(step.trace().cloned());
+        Ok(Next::Done)
+    });
+    let plan = theatre.perform("ann");
+    let view = theatre.finished(&plan);
+    let seen = seen.lock().unwrap().clone();
+    let own = view.id.uuid().as_u128();
+    assert_eq!(seen.iter().map(TraceContext::trace_id).collect::<Vec<_>>(), [own, own]);
+    assert!(seen[0].parent_id() != seen[1].parent_id() && seen[0].is_sampled());
+    assert_eq!(view.created.trace, None, "it is not stored");
+}
+
+#[test]
 fn the_trace_of_a_request_is_taken_up() {
     let theatre = Theatre::new();
     let trace: TraceContext = HEADER.parse().unwrap();

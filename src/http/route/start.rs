@@ -91,9 +91,9 @@ pub(in crate::http) async fn start(
 
 /// The started plan belongs to the caller's trace, if there is one.
 pub(super) fn traced(options: TriggerOptions) -> TriggerOptions {
-    match trace::given().map(|header| options.clone().traceparent(&header)) {
-        Some(Ok(traced)) => traced,
-        _ => options,
+    match trace::given() {
+        Some(trace) => options.trace(trace),
+        None => options,
     }
 }
 

@@ -180,6 +180,7 @@ async fn task(
     let within_ms = given.and_then(|task| task.within_ms);
     let deadline = within_ms.map(|ms| moment(offer.offered_ms().saturating_add(ms)));
     let id = OfferId { worker: worker.map(str::to_owned), ..offer.id() };
+    let trace = plan.trace_of_call(step);
     Ok(Some(Task {
         id: id.to_string(),
         topic: offer.topic.clone(),
@@ -190,7 +191,8 @@ async fn task(
         idempotency_key: event_id(offer.plan, offer.step, offer.attempt),
         until: moment(offer.until_ms()),
         deadline,
-        traceparent: plan.created.trace.as_ref().map(|trace| trace.parent.clone()),
+        traceparent: Some(trace.to_string()),
+        tracestate: trace.state().map(str::to_owned),
         last_heartbeat: beat,
         input,
     }))

@@ -206,7 +206,9 @@ fn create(
     };
     arguments.extend(with("publish", &container.ports));
     arguments.extend(with("volume", &container.volumes));
-    let own = [("TURNWHEEL_KEY", Some(call.key)), ("TRACEPARENT", call.trace)];
+    let state = call.trace_state.filter(|_| call.trace.is_some());
+    let own =
+        [("TURNWHEEL_KEY", Some(call.key)), ("TRACEPARENT", call.trace), ("TRACESTATE", state)];
     let own = own.into_iter().filter_map(|(name, value)| Some((name, value?)));
     let said = container.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let mut handed = Vec::new();

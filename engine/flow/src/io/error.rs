@@ -34,6 +34,22 @@ pub enum IoErrorKind {
     Unsupported,
 }
 
+impl IoErrorKind {
+    /// Its name, for figures and traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Communication => "communication",
+            Self::TimedOut => "timeout",
+            Self::Cancelled => "cancelled",
+            Self::TooLarge => "too_large",
+            Self::NotFound => "not_found",
+            Self::Forbidden => "forbidden",
+            Self::Invalid => "invalid",
+            Self::Unsupported => "unsupported",
+        }
+    }
+}
+
 impl IoError {
     /// An error with a message.
     pub fn new(kind: IoErrorKind, message: impl fmt::Display) -> Self {
