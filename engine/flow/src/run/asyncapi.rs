@@ -23,7 +23,7 @@ pub(super) fn call(effect: &mut Effect<'_, '_>, it: &AsyncApi) -> Result<Value, 
     let text = source(effect, &it.document)?;
     let document = document(&text, &uri, "AsyncAPI")?;
     if document.get("asyncapi").is_none() {
-        return Err(Fault::configuration(format!("{uri} is no AsyncAPI document")));
+        return Err(Fault::configuration(format!("{} is no AsyncAPI document", uri::shown(&uri))));
     }
     let fill = |template: &Option<crate::expr::Template>| match template {
         Some(template) => effect.env.fill_own(template),
@@ -34,7 +34,7 @@ pub(super) fn call(effect: &mut Effect<'_, '_>, it: &AsyncApi) -> Result<Value, 
     let is_received = it.subscription.is_some();
     let found = find(&document, &it.place, it.is_channel, is_received).ok_or_else(|| {
         let kind = if it.is_channel { "channel" } else { "operation" };
-        Fault::configuration(format!("{uri} has no {kind} «{}»", it.place))
+        Fault::configuration(format!("{} has no {kind} «{}»", uri::shown(&uri), it.place))
     })?;
     let (transport, server) = server(&document, &found, it, &variables)?;
     let (document, found) = (&document, &found);

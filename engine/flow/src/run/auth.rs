@@ -6,6 +6,7 @@ use serde_json::{json, Map, Value};
 
 use super::effect::{content, fault_of, Effect};
 use super::http::form;
+use super::uri;
 use crate::expr::as_text;
 use crate::fault::Fault;
 use crate::io::HttpRequest;
@@ -132,13 +133,15 @@ fn token(
         .http(&request, &effect.call)
         .map_err(|error| Fault::authentication(format!("the token of {authority}: {error}")))?;
     if !(200..300).contains(&response.status) {
-        let problem = format!("{} answered {} instead of a token", request.uri, response.status);
+        let problem =
+            format!("{} answered {} instead of a token", uri::shown(&request.uri), response.status);
         return Err(Fault::authentication(problem));
     }
     let answer = content(Some("application/json"), &response.body)?;
     let token = answer.get("access_token").and_then(Value::as_str);
-    let token =
-        token.ok_or_else(|| Fault::authentication(format!("{} gave no token", request.uri)))?;
+    let token = token.ok_or_else(|| {
+        Fault::authentication(format!("{} gave no token", uri::shown(&request.uri)))
+    })?;
     check_issuer(properties, token)?;
     effect.hide(&Value::String(token.to_owned()));
     Ok(token.to_owned())
@@ -174,7 +177,7 @@ fn endpoint(
     let response = effect.io.http(&request, &effect.call).map_err(fault_of)?;
     let settings = content(Some("application/json"), &response.body)?;
     let endpoint = settings.get("token_endpoint").and_then(Value::as_str);
-    let none = || Fault::authentication(format!("{uri} names no token endpoint"));
+    let none = || Fault::authentication(format!("{} names no token endpoint", uri::shown(&uri)));
     endpoint.map(str::to_owned).ok_or_else(none)
 }
 

@@ -121,7 +121,7 @@ pub(super) fn status_fault(
     request: &HttpRequest,
     response: &HttpResponse,
 ) -> Fault {
-    let mut shown = request.uri.clone();
+    let mut shown = uri::shown(&request.uri);
     effect.mask(&mut shown);
     let said = effect.said(&String::from_utf8_lossy(&response.body));
     let detail = format!("{} {shown} answered {}: {said}", request.method, response.status);

@@ -21,7 +21,7 @@ pub(super) fn call(effect: &mut Effect<'_, '_>, it: &OpenApi) -> Result<Value, F
     let text = source(effect, &it.document)?;
     let document = document(&text, &uri, "OpenAPI")?;
     let (path, method, operation) = find(&document, &it.operation).ok_or_else(|| {
-        Fault::configuration(format!("{uri} has no operation «{}»", it.operation))
+        Fault::configuration(format!("{} has no operation «{}»", uri::shown(&uri), it.operation))
     })?;
     let given = match &it.parameters {
         Some(template) => effect.env.fill_own(template)?,
@@ -142,7 +142,7 @@ pub(super) fn document(text_: &str, uri: &str, kind: &str) -> Result<Value, Faul
     let nodes = text::parse(text_, &mut problems);
     match nodes.first() {
         Some(node) if problems.is_empty() => Ok(node.to_value()),
-        _ => Err(Fault::communication(500, format!("{uri} is no {kind} document"))),
+        _ => Err(Fault::communication(500, format!("{} is no {kind} document", uri::shown(uri)))),
     }
 }
 

@@ -134,12 +134,13 @@ pub(super) fn source_at(
         }
         let response = effect.io.http(&request, &effect.call).map_err(fault_of)?;
         if !(200..300).contains(&response.status) {
-            let detail = format!("{uri} answered {}", response.status);
+            let detail = format!("{} answered {}", uri::shown(uri), response.status);
             return Err(Fault::communication(response.status, detail));
         }
         response.body
     } else {
         effect.io.resource(uri, &effect.call).map_err(fault_of)?
     };
-    String::from_utf8(bytes).map_err(|_| Fault::communication(500, format!("{uri} is no text")))
+    String::from_utf8(bytes)
+        .map_err(|_| Fault::communication(500, format!("{} is no text", uri::shown(uri))))
 }

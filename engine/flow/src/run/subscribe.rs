@@ -15,6 +15,7 @@ use serde_json::{json, Map, Value};
 use super::effect::{fault_of, Effect};
 use super::http::{add_headers, status_fault};
 use super::mcp::{events, is_stream};
+use super::uri;
 use crate::fault::Fault;
 use crate::io::{
     BrokerChannel, BrokerMessage, HttpRequest, HttpResponse, IoErrorKind, HTTP_BODY_MAX,
@@ -73,12 +74,13 @@ pub(super) fn subscribe(
             return Err(status_fault(effect, &request, &response));
         }
         Ok(response) if !is_stream(&response) => {
-            let problem = format!("{} answered no stream of events", request.uri);
+            let problem = format!("{} answered no stream of events", uri::shown(&request.uri));
             return Err(Fault::communication(500, problem));
         }
         Ok(_) => {
             let count = taken.count;
-            let problem = format!("{} has ended its stream after {count} messages", request.uri);
+            let problem =
+                format!("{} has ended its stream after {count} messages", uri::shown(&request.uri));
             return Err(Fault::communication(500, problem));
         }
     }

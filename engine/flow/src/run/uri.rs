@@ -189,6 +189,17 @@ fn variable(
 }
 
 /// A text in a URI: everything but unreserved characters is encoded.
+/// An address for messages: without user, password and query, which may be secret.
+pub(super) fn shown(uri: &str) -> String {
+    let uri = &uri[..uri.find(['?', '#']).unwrap_or(uri.len())];
+    let Some((scheme, rest)) = uri.split_once("://") else { return uri.to_owned() };
+    let host = rest.find('/').unwrap_or(rest.len());
+    match rest[..host].rfind('@') {
+        Some(at) => format!("{scheme}://{}", &rest[at + 1..]),
+        None => uri.to_owned(),
+    }
+}
+
 pub(super) fn encoded(text: &str) -> String {
     written(text.bytes(), |_| false)
 }

@@ -103,3 +103,23 @@ do:
         .0
         .expect("the author has written it");
 }
+
+#[test]
+fn errors_leave_user_password_and_query_of_an_address_out() {
+    let io = FakeIo::new()
+        .on_http(|_| Ok(HttpResponse { status: 500, body: b"no".to_vec(), ..Default::default() }));
+    let flow = "
+do:
+  - ask:
+      call: http
+      with: { method: get, endpoint: 'http://ann:pw12345@h.example/bad?k=s3cretvalue99' }
+";
+    match run_with(io, flow, json!({})).0 {
+        Err(FlowError::Faulted(fault)) => {
+            let detail = fault.detail.as_deref().unwrap_or_default();
+            assert!(detail.contains("GET http://h.example/bad answered 500"), "{detail}");
+            assert!(!detail.contains("s3cretvalue99") && !detail.contains("pw12345"), "{detail}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
