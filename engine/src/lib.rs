@@ -28,7 +28,7 @@ pub use action::{
     FinalizeAsync, Finalizes, FinalizesAsync, Next, On, OnInterrupt, Phases, PlanLock, PlanShown,
     Poll, PollAll, Polled, Polling, PollingAsync, Polls, PollsAsync, PollsTogether, Rescue,
     RetryPolicy, Revert, RevertAsync, Reverts, RevertsAsync, Run, RunAsync, Runs, RunsAsync, Shown,
-    Singleton, StepContext, SubPlanOptions, Transacting, WhenTaken,
+    Singleton, StepContext, SubPlanOptions, Transacting, WhenTaken, MASK,
 };
 pub use connect::{ConnectError, Connector};
 pub use error::{

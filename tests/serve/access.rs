@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{json, Value};
 
-use crate::serve_common::{agent, Place};
+use crate::serve_common::{agent, eventually, Place};
 
 #[test]
 fn roles_are_read_or_operate_and_other_machines_need_a_token() {
@@ -59,6 +59,39 @@ do:
   - peek: { run: { shell: { command: 'grep -c -a -e TURNWHEEL_SECRET -e TURNWHEEL_TOKEN /proc/$PPID/environ || true' } } }
   - use: { run: { shell: { command: 'test \"$KEY\" = s3cr3t-k3y && echo known', environment: { KEY: '${ $secrets.key }' } } } }
 ";
+
+#[test]
+fn the_role_read_gets_no_credentials_of_jobs() {
+    let place = Place::new();
+    let tokens = place.write("tokens.txt", "operate ann s3cret\nread bob look\n");
+    let server = place.serve(&["--tokens", &tokens]);
+    let with = |method: &str, path: &str, token: &str, body: Option<&str>| {
+        let token = format!("Bearer {token}");
+        server.send(method, path, &[("authorization", &token)], body)
+    };
+    let config = json!({
+        "method": "GET", "url": "http://u:pw12345@127.0.0.1:1/q?api_key=keykey",
+        "headers": "[\"Authorization: Bearer hunter2\"]",
+    });
+    let job = json!({"schedule": "@manually", "executor": "http", "config": config}).to_string();
+    with("PUT", "/api/v1/jobs/hk", "s3cret", Some(&job)).ok();
+    let secrets = ["pw12345", "keykey", "hunter2"];
+    for path in ["/api/v1/jobs", "/api/v1/jobs/hk", "/v1/jobs", "/v1/jobs/hk"] {
+        let read = with("GET", path, "look", None);
+        assert_eq!(read.status, 200, "{path}: {}", read.text);
+        assert!(secrets.iter().all(|secret| !read.text.contains(secret)), "{path}: {}", read.text);
+        let whole = with("GET", path, "s3cret", None);
+        assert!(secrets.iter().all(|secret| whole.text.contains(secret)), "{path}: {}", whole.text);
+    }
+    // Neither does the plan of a run show them, to anybody.
+    with("POST", "/api/v1/jobs/hk/run", "s3cret", Some("{}")).ok();
+    let plan = eventually("the run has a plan", || {
+        let history = with("GET", "/api/v1/jobs/hk/history", "look", None).ok();
+        history["launches"][0]["runs"][0]["plan"].as_str().map(str::to_owned)
+    });
+    let plan = with("GET", &format!("/api/v1/plans/{plan}"), "look", None);
+    assert!(secrets.iter().all(|secret| !plan.text.contains(secret)), "{}", plan.text);
+}
 
 #[test]
 fn tokens_that_can_be_guessed_and_plain_http_for_others_are_warned_of() {

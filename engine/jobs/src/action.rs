@@ -3,14 +3,16 @@
 use serde::{Deserialize, Serialize};
 use turnwheel_engine::internal;
 use turnwheel_engine::{
-    Action, ActionError, Cause, Concurrency, Next, OnInterrupt, Plan, PlanResult, PlanView,
-    Planner, Queue, Rescue, Run, Runs, Singleton, StepContext, StepState, Time, WorldBuilder,
+    Action, ActionError, ActionView, Cause, Concurrency, Next, OnInterrupt, Payload, Plan,
+    PlanResult, PlanView, Planner, Queue, Rescue, Run, Runs, Singleton, StepContext, StepState,
+    Time, WorldBuilder,
 };
 
 use crate::decide::Ended;
 use crate::executor::{Call, Done, Verdict, Work};
 use crate::launch::RunState;
 use crate::limits::{MAIL_PLACES, WEBHOOK_PLACES};
+use crate::mask;
 use crate::notice::{SendMail, SendWebhook, MAIL_QUEUE, WEBHOOK_QUEUE};
 use crate::registry::Executors;
 
@@ -102,6 +104,14 @@ impl Action for RunJob {
 
     fn takes_events(&self) -> bool {
         false
+    }
+
+    fn present(&self, view: &mut ActionView<'_>) {
+        mask::shown(&mut view.shown.input);
+    }
+
+    fn edited(&self, stored: &Payload, input: Payload) -> Result<Payload, ActionError> {
+        mask::edited(stored, input)
     }
 }
 

@@ -13,6 +13,7 @@ mod jobs;
 mod launch;
 pub mod limits;
 mod live;
+mod mask;
 pub mod moment;
 mod node;
 mod notice;

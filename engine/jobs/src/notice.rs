@@ -4,10 +4,12 @@
 //! its queue: a receiver that hangs holds up what goes to itself.
 
 use turnwheel_engine::{
-    Action, ActionError, Concurrency, Next, Rescue, RetryPolicy, Run, Runs, StepContext,
+    Action, ActionError, ActionView, Concurrency, Next, Payload, Rescue, RetryPolicy, Run, Runs,
+    StepContext,
 };
 
 use crate::limits::{NOTICE_ATTEMPTS, RECEIVER_PLACES};
+use crate::mask;
 use crate::notify::Message;
 use crate::registry::Executors;
 
@@ -64,6 +66,14 @@ impl Action for SendWebhook {
 
     fn takes_events(&self) -> bool {
         false
+    }
+
+    fn present(&self, view: &mut ActionView<'_>) {
+        mask::shown(&mut view.shown.input);
+    }
+
+    fn edited(&self, stored: &Payload, input: Payload) -> Result<Payload, ActionError> {
+        mask::edited(stored, input)
     }
 }
 

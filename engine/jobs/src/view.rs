@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use turnwheel_engine::Time;
 
 use crate::launch::{Launch, LaunchState};
+use crate::mask;
 use crate::record::Counts;
 use crate::spec::JobSpec;
 
@@ -45,6 +46,15 @@ pub struct JobView {
 }
 
 impl JobView {
+    /// The same without the credentials in its settings, for those who may look and not edit.
+    #[must_use]
+    pub fn masked(mut self) -> Self {
+        mask::settings(&mut self.spec.config);
+        self.spec.processors.values_mut().for_each(mask::settings);
+        self.spec.notify.iter_mut().for_each(mask::notify);
+        self
+    }
+
     /// Number of launches that are at work; others wait for their turn, a place or their key.
     pub fn begun(&self) -> usize {
         self.active.iter().filter(|launch| launch.is_at_work()).count()

@@ -12,7 +12,7 @@ use serde_json::{json, Value};
 use turnwheel_jobs::{disable_spent, dkron, JobError, JobView, Jobs, Launch, LaunchState, Node};
 
 use super::dkron_lists::{busy, list};
-use super::jobs::{jobs, launched, note, refuse_other};
+use super::jobs::{jobs, launched, note, refuse_other, seen_by};
 use super::start::repeated;
 use crate::http::access::Principal;
 use crate::http::body::{parse, Key, NameAt, Part, Raw, Who};
@@ -105,9 +105,14 @@ pub(super) fn place(given: &Given, name: &str) -> Result<Option<usize>, Problem>
     })
 }
 
-async fn one(State(api): State<Api>, uri: Uri, NameAt(name): NameAt) -> Result<Response, Problem> {
+async fn one(
+    State(api): State<Api>,
+    uri: Uri,
+    Who(who): Who,
+    NameAt(name): NameAt,
+) -> Result<Response, Problem> {
     let jobs = jobs(&api)?;
-    let view = jobs.get(&name).await??;
+    let view = seen_by(&who, jobs.get(&name).await??);
     Ok(answer(jobs, &uri, StatusCode::OK, &dkron::job(&view)))
 }
 

@@ -9,7 +9,8 @@ use turnwheel_engine::Time;
 use turnwheel_jobs::{dkron, JobError, JobView, Jobs};
 
 use super::dkron::{answer, given, place, with_total, Given};
-use super::jobs::jobs;
+use super::jobs::{jobs, seen_by};
+use crate::http::body::Who;
 use crate::http::code::Code;
 use crate::http::limits::{DKRON_JOBS_MAX, PAGE_MAX};
 use crate::http::problem::Problem;
@@ -109,7 +110,11 @@ impl Shown {
     }
 }
 
-pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn list(
+    State(api): State<Api>,
+    uri: Uri,
+    Who(who): Who,
+) -> Result<Response, Problem> {
     let (jobs, given) = (jobs(&api)?, given(&uri));
     let shown = Shown::of(&given)?;
     let by = given.get("_sort").map_or("", String::as_str);
@@ -119,7 +124,8 @@ pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, P
         true => by_name(jobs, &given, shown).await?,
         false => sorted(jobs, &given, (by, is_descending), shown).await?,
     };
-    let list = Value::Array(views.iter().map(dkron::job).collect());
+    let views = views.into_iter().map(|view| dkron::job(&seen_by(&who, view)));
+    let list = Value::Array(views.collect());
     Ok(with_total(answer(jobs, &uri, StatusCode::OK, &list), total))
 }
 

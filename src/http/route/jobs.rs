@@ -63,7 +63,17 @@ pub(super) fn note<T>(who: &Principal, what: &str, name: &str, outcome: &Result<
     trace::audit(who, &format!("job {what}"), name, &outcome);
 }
 
+/// A job as a principal may see it: credentials in its settings are for those who may edit it.
+pub(super) fn seen_by(who: &Principal, view: JobView) -> JobView {
+    match who.role {
+        Role::Operate => view,
+        Role::Read => view.masked(),
+    }
+}
+
 /// All jobs, by name
+///
+/// The role `read` gets credentials in their settings masked.
 #[utoipa::path(
     get, path = "/jobs", tag = "jobs", operation_id = "listJobs",
     params(PageQuery),
@@ -71,6 +81,7 @@ pub(super) fn note<T>(who: &Principal, what: &str, name: &str, outcome: &Result<
 )]
 pub(in crate::http) async fn list(
     State(api): State<Api>,
+    Who(who): Who,
     Query(query): Query<PageQuery>,
 ) -> Result<Answer<Value>, Problem> {
     let (after, limit) = query.place(List::Jobs)?;
@@ -80,7 +91,8 @@ pub(in crate::http) async fn list(
     views.truncate(limit);
     let last = views.last().filter(|_| has_more);
     let next = last.map(|view| cursor::write(List::Jobs, view.spec.name.as_bytes()));
-    let shown: Vec<Value> = views.iter().map(show::job).collect();
+    let shown = views.into_iter().map(|view| show::job(&seen_by(&who, view)));
+    let shown: Vec<Value> = shown.collect();
     Ok(Answer(json!({ "jobs": shown, "next": next })))
 }
 
@@ -106,6 +118,8 @@ pub(in crate::http) async fn executors(
 }
 
 /// A job with its state; its ETag is its revision
+///
+/// The role `read` gets credentials in its settings masked.
 #[utoipa::path(
     get, path = "/jobs/{name}", tag = "jobs", operation_id = "getJob",
     params(
@@ -115,11 +129,12 @@ pub(in crate::http) async fn executors(
 )]
 pub(in crate::http) async fn one(
     State(api): State<Api>,
+    Who(who): Who,
     NameAt(name): NameAt,
 ) -> Result<Response, Problem> {
     let mut view = jobs(&api)?.get(&name).await??;
     jobs(&api)?.note_begins(&mut view.active).await;
-    Ok(shown(&view))
+    Ok(shown(&seen_by(&who, view)))
 }
 
 /// A job with its revision as entity tag.
