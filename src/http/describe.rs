@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use utoipa::openapi::path::Operation;
+use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{Content, OpenApi, Ref, RefOr, Response, ResponseBuilder, Server};
+use utoipa::openapi::{
+    Content, Object, OpenApi, Ref, RefOr, Required, Response, ResponseBuilder, Server, Type,
+};
 use utoipa::ToSchema as _;
 
 use super::code::Code;
@@ -40,6 +43,8 @@ pub(super) fn complete(description: &mut OpenApi) {
             let is_open = OPEN.iter().any(|open| path.starts_with(open));
             secure(operation, is_open);
             add_problems(operation, path, at > 0);
+            add_tags(operation, at == 0);
+            add_headers(operation);
         }
     }
 }
@@ -67,8 +72,7 @@ fn add_problems(operation: &mut Operation, path: &str, is_change: bool) {
     } else {
         statuses.extend([503, 504]);
     }
-    let has_tag = operation.parameters.iter().flatten().any(|it| it.name == "If-Match");
-    if has_tag {
+    if has_parameter(operation, "If-Match") {
         statuses.push(412);
     }
     let all: &mut BTreeMap<String, RefOr<Response>> = &mut operation.responses.responses;
@@ -77,6 +81,60 @@ fn add_problems(operation: &mut Operation, path: &str, is_change: bool) {
     }
     let any = "A problem; its code says which";
     all.entry("default".to_owned()).or_insert_with(|| problem(any).into());
+}
+
+/// Operations that read something with an entity tag.
+const TAGGED: [&str; 3] = ["getJob", "getSchedule", "getFlow"];
+
+/// Adds the tag of what is shown, and what a reader says that has it already.
+fn add_tags(operation: &mut Operation, is_read: bool) {
+    let id = operation.operation_id.as_deref().unwrap_or_default();
+    let is_tagged = TAGGED.contains(&id);
+    if is_read && is_tagged {
+        let text = "The ETag of the state that the reader has: a current one is not sent again";
+        let known = ParameterBuilder::new()
+            .name("If-None-Match")
+            .parameter_in(ParameterIn::Header)
+            .required(Required::False)
+            .description(Some(text))
+            .schema(Some(Object::with_type(Type::String)));
+        operation.parameters.get_or_insert_default().push(known.build());
+        let same = ResponseBuilder::new().description("It is as the reader has it");
+        operation.responses.responses.insert("304".to_owned(), same.build().into());
+    }
+    let edits = has_parameter(operation, "If-Match") && !id.starts_with("remove");
+    if is_tagged || edits {
+        for status in ["200", "201", "304"] {
+            add_header(operation, status, "ETag", "The state: for If-Match and If-None-Match");
+        }
+    }
+}
+
+/// Adds the headers that follow from statuses and parameters.
+fn add_headers(operation: &mut Operation) {
+    add_header(operation, "201", "Location", "Where it is, relative to the request");
+    if has_parameter(operation, "Idempotency-Key") {
+        let text = "`true` if a request with this key was answered before";
+        add_header(operation, "200", "Idempotency-Replayed", text);
+    }
+    for status in ["429", "503"] {
+        add_header(operation, status, "Retry-After", "Seconds to wait, if that is known");
+    }
+    if operation.operation_id.as_deref() == Some("allowEvents") {
+        add_header(operation, "204", "WebHook-Allowed-Origin", "The sender that may send");
+        add_header(operation, "204", "WebHook-Allowed-Rate", "`*`: as fast as the server takes");
+    }
+}
+
+fn has_parameter(operation: &Operation, name: &str) -> bool {
+    operation.parameters.iter().flatten().any(|it| it.name == name)
+}
+
+fn add_header(operation: &mut Operation, status: &str, name: &str, text: &str) {
+    if let Some(RefOr::T(answer)) = operation.responses.responses.get_mut(status) {
+        let header = HeaderBuilder::new().description(Some(text)).build();
+        answer.headers.entry(name.to_owned()).or_insert(header);
+    }
 }
 
 /// The codes of a status, as the description of its answer.

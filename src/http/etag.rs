@@ -1,8 +1,9 @@
 //! Entity tags: an edit that names one fails if somebody else was faster (RFC 9110, section 13).
 
+use axum::body::Body;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{header, HeaderName};
+use axum::http::{header, HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::Json as Answer;
 use serde::Serialize;
@@ -45,24 +46,26 @@ impl<S: Send + Sync> FromRequestParts<S> for Precondition {
 
 impl Precondition {
     /// Whether the request is for any state, but for one that is there: `If-Match: *`.
-    pub(super) fn is_any(&self) -> bool {
+    fn is_any(&self) -> bool {
         self.matches.iter().flatten().any(|tag| tag == "*")
     }
 
-    /// The only tag that is wanted, as a number: for things with revisions.
-    pub(super) fn revision(&self) -> Result<Option<u64>, Problem> {
-        match (&self.matches, self.is_new) {
-            (_, true) => Ok(Some(0)),
-            (Some(_), _) if self.is_any() => Ok(None),
-            (Some(tags), _) => match &tags[..] {
-                [tag] => tag
-                    .parse()
-                    .map(Some)
-                    .map_err(|_| wrong(&header::IF_MATCH, "give the ETag of GET, such as \"3\"")),
-                _ => Err(wrong(&header::IF_MATCH, "give one tag")),
+    /// The only state that is wanted, of something with revisions: 0 for one that is not there. Nothing
+    /// if any state will do, or if the current one decides: [`check`](Self::check) it.
+    pub(super) fn revision(&self) -> Option<u64> {
+        match &self.matches {
+            _ if self.is_new => Some(0),
+            Some(tags) => match &tags[..] {
+                [tag] => tag.parse().ok(),
+                _ => None,
             },
-            (None, false) => Ok(None),
+            None => None,
         }
+    }
+
+    /// Whether the request is for certain states, or for one that is there.
+    pub(super) fn has_tags(&self) -> bool {
+        self.matches.is_some()
     }
 
     /// Refuses the request if it is for another state than the current one; `None` if nothing is
@@ -100,13 +103,37 @@ impl Precondition {
     }
 }
 
-/// The tags of a list; a weak tag is that of the same state.
+/// The answer to a GET whose reader has the current state already: 304 without a body. Tags are
+/// compared weakly, as RFC 9110 says for `If-None-Match`.
+pub(super) fn unless_known(known: Option<&str>, answer: Response) -> Response {
+    let tag = answer.headers().get(header::ETAG).and_then(|tag| tag.to_str().ok());
+    let Some((known, tag)) = known.zip(tag).filter(|_| answer.status() == StatusCode::OK) else {
+        return answer;
+    };
+    let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+    let is_known =
+        known.split(',').any(|known| known.trim() == "*" || opaque(known) == opaque(tag));
+    if !is_known {
+        return answer;
+    }
+    let (mut parts, _) = answer.into_parts();
+    parts.status = StatusCode::NOT_MODIFIED;
+    parts.headers.remove(header::CONTENT_TYPE);
+    parts.headers.remove(header::CONTENT_LENGTH);
+    Response::from_parts(parts, Body::empty())
+}
+
+/// The tags of a list. A weak tag, `W/"3"`, is that of no state: an edit needs a strong one.
 fn tags(text: &str) -> Result<Vec<String>, Problem> {
     let tag = |text: &str| {
         let text = text.trim();
-        let quoted = text.trim_start_matches("W/").strip_prefix('"');
+        let (weak, strong) = match text.strip_prefix("W/") {
+            Some(strong) => ("W/", strong),
+            None => ("", text),
+        };
+        let quoted = strong.strip_prefix('"');
         match quoted.and_then(|text| text.strip_suffix('"')) {
-            Some(tag) => Ok(tag.to_owned()),
+            Some(tag) => Ok(format!("{weak}{tag}")),
             None if text == "*" => Ok(text.to_owned()),
             None => Err(wrong(&header::IF_MATCH, "a tag stands in quotes, as in the ETag of GET")),
         }
@@ -124,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_list_of_tags_is_read() {
-        assert_eq!(tags("\"a\", W/\"b\"").ok(), Some(vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(tags("\"a\", W/\"b\"").ok(), Some(vec!["a".to_owned(), "W/b".to_owned()]));
         assert_eq!(tags("*").ok(), Some(vec!["*".to_owned()]));
         for bad in ["", "a", "\"a", "\"a\",", "\""] {
             assert!(tags(bad).is_err(), "{bad}");

@@ -20,7 +20,7 @@ use super::route::{
     system, work, world,
 };
 use super::state::Api;
-use super::{access, describe, trace};
+use super::{access, describe, etag, trace};
 use crate::console;
 
 /// Header of the API's description.
@@ -193,12 +193,16 @@ async fn wrong_method(method: Method, uri: Uri) -> Problem {
     Problem::new(Code::MethodWrong, detail)
 }
 
-/// Answers are private: no cache may keep them, and no page may show them as its own.
+/// Answers are private: no cache may keep them, and no page may show them as its own. What a reader
+/// has already is not sent again.
 async fn private(
     request: axum::extract::Request,
     next: axum::middleware::Next,
 ) -> axum::response::Response {
-    let mut answer = next.run(request).await;
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    let known = request.headers().get(header::IF_NONE_MATCH).filter(|_| reads);
+    let known = known.and_then(|known| known.to_str().ok()).map(str::to_owned);
+    let mut answer = etag::unless_known(known.as_deref(), next.run(request).await);
     let headers = answer.headers_mut();
     let value = axum::http::HeaderValue::from_static;
     headers.entry(header::CACHE_CONTROL).or_insert(value("no-store"));

@@ -21,7 +21,7 @@ fn the_dashboard_asks_for_figures_that_a_server_has() {
     let served = served();
     let hourly = json!({"timing": {"every": {"period_ms": 3_600_000}}, "action": "echo"});
     let put = served.send("PUT", "/api/v1/schedules/hourly", &[], Some(&hourly));
-    assert_eq!(put.status, 200, "{}", put.text);
+    assert_eq!(put.status, 201, "{}", put.text);
     let metrics = served.get("/metrics").text;
     let known = names(&metrics);
     let described = |name: &String| metrics.contains(&format!("# TYPE {name} "));

@@ -21,7 +21,8 @@ fn the_second_of_two_editors_of_a_schedule_is_refused() {
     put(&served, &[("if-match", "*")], 1).is_problem(412, "precondition-failed");
     let first = put(&served, &[("if-none-match", "*")], 1);
     let tag = first.header("etag").to_owned();
-    assert!(first.status == 200 && tag.len() > 2, "{}", first.text);
+    assert!(first.status == 201 && tag.len() > 2, "{}", first.text);
+    assert_eq!(first.header("location"), "shared", "relative to the request");
     assert_eq!(served.get(path).header("etag"), tag, "it is the tag of the state");
     put(&served, &[("if-none-match", "*")], 2).is_problem(412, "precondition-failed");
     // A launch is no edit.
@@ -45,7 +46,10 @@ fn the_second_of_two_editors_of_a_schedule_is_refused() {
     served.send("DELETE", path, &[("if-match", &now)], None).is_problem(412, "precondition-failed");
     put(&served, &[("if-match", "3")], 4).is_problem(400, "query-invalid");
     put(&served, &[("if-none-match", "\"a\"")], 4).is_problem(400, "query-invalid");
-    let either = format!("\"other\", W/{}", paused.header("etag"));
+    let weak = format!("\"other\", W/{}", paused.header("etag"));
+    let refused = served.send("DELETE", path, &[("if-match", &weak)], None);
+    refused.is_problem(412, "precondition-failed");
+    let either = format!("\"other\", {}", paused.header("etag"));
     assert_eq!(served.send("DELETE", path, &[("if-match", &either)], None).status, 204);
 }
 
@@ -117,7 +121,7 @@ fn jobs_are_listed_page_by_page_and_an_old_edit_of_one_is_refused() {
     let spec = json!({"schedule": "@manually", "executor": "hello"});
     for name in ["d", "a", "c", "b"] {
         let put = served.send("PUT", &format!("/api/v1/jobs/{name}"), &[], Some(&spec));
-        assert_eq!(put.status, 200, "{}", put.text);
+        assert_eq!((put.status, put.header("location")), (201, name), "{}", put.text);
     }
     let page = |query: &str| {
         let page = served.get(&format!("/api/v1/jobs?limit=2{query}")).json();
@@ -131,7 +135,7 @@ fn jobs_are_listed_page_by_page_and_an_old_edit_of_one_is_refused() {
     let next = next.expect("there are others");
     // The place stays, although its job is gone and another comes before it.
     assert_eq!(served.send("DELETE", "/api/v1/jobs/b", &[], None).status, 200);
-    assert_eq!(served.send("PUT", "/api/v1/jobs/aa", &[], Some(&spec)).status, 200);
+    assert_eq!(served.send("PUT", "/api/v1/jobs/aa", &[], Some(&spec)).status, 201);
     assert_eq!(page(&next), ("cd".to_owned(), None), "the last page has no next one");
     served.get("/api/v1/jobs?limit=0").is_problem(400, "query-invalid");
     served.get("/api/v1/jobs?cursor=63").is_problem(400, "cursor-invalid");
@@ -144,6 +148,31 @@ fn jobs_are_listed_page_by_page_and_an_old_edit_of_one_is_refused() {
     bob.is_problem(412, "precondition-failed");
     let gone = served.send("DELETE", path, &[("if-match", &tag)], None);
     gone.is_problem(412, "precondition-failed");
+    // One tag of several is enough.
+    let now = ann.header("etag");
+    let several = format!("{tag}, {now}");
+    let put = served.send("PUT", path, &[("if-match", &several)], Some(&spec));
+    assert_eq!(put.status, 200, "{}", put.text);
+    let put = served.send("PUT", path, &[("if-match", &several)], Some(&late));
+    put.is_problem(412, "precondition-failed");
+}
+
+#[test]
+fn a_reader_that_has_the_current_state_gets_no_body() {
+    let served = served();
+    let spec = json!({"schedule": "@manually", "executor": "hello"});
+    let path = "/api/v1/jobs/known";
+    let put = |spec: &Value| served.send("PUT", path, &[], Some(spec));
+    assert_eq!(put(&spec).status, 201);
+    let tag = served.get(path).header("etag").to_owned();
+    for known in [tag.clone(), format!("\"7\", W/{tag}"), "*".to_owned()] {
+        let same = served.send("GET", path, &[("if-none-match", &known)], None);
+        assert_eq!((same.status, &*same.text, same.header("etag")), (304, "", &*tag), "{known}");
+    }
+    let other = served.send("GET", path, &[("if-none-match", "\"7\"")], None);
+    assert_eq!((other.status, other.header("etag")), (200, &*tag));
+    assert_eq!(put(&json!({"schedule": "@hourly", "executor": "hello"})).status, 200);
+    assert_eq!(served.send("GET", path, &[("if-none-match", &tag)], None).status, 200);
 }
 
 #[test]

@@ -52,6 +52,7 @@ fn a_flow_is_added_looked_at_and_started_once() {
     let served = served();
     let added = add(&served, GREET);
     assert_eq!(added.status, 201, "{}", added.text);
+    assert_eq!(added.header("location"), "flows/shop/greet/1.0.0");
     assert_eq!(add(&served, GREET).status, 200, "it was there already");
     let flow = served.get("/api/v1/flows/shop/greet/latest").json();
     assert_eq!((&flow["version"], &flow["hash"]), (&json!("1.0.0"), &added.json()["hash"]));

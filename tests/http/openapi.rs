@@ -86,10 +86,10 @@ pub(crate) fn segments(served: &Served) -> Vec<(&'static str, Vec<String>)> {
     let task = served.post("/api/v1/work/lease", &lease).json()["tasks"][0]["id"].clone();
     let hourly = json!({"timing": {"every": {"period_ms": 3_600_000}}, "action": "echo"});
     let put = served.send("PUT", "/api/v1/schedules/hourly", &[], Some(&hourly));
-    assert_eq!(put.status, 200, "{}", put.text);
+    assert_eq!(put.status, 201, "{}", put.text);
     let job = json!({"schedule": "@hourly", "executor": "hello"});
     let put = served.send("PUT", "/api/v1/jobs/hourly", &[], Some(&job));
-    assert_eq!(put.status, 200, "{}", put.text);
+    assert_eq!(put.status, 201, "{}", put.text);
     let run = served.post("/api/v1/jobs/hourly/run", &json!({}));
     assert_eq!((run.status, &run.json()["launch"]), (200, &json!(1)), "{}", run.text);
     let flow = "document: { dsl: '1.0.3', namespace: test, name: hourly, version: '1.0.0' }

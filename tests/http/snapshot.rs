@@ -98,7 +98,14 @@ fn each_operation_tells_who_may_ask_and_what_may_go_wrong() {
         let edit = operation(job, method);
         assert!(has(&edit, "412") && has(&edit, "409") && has(&edit, "503"), "{method} of a job");
     }
-    assert!(!has(&operation(job, "get"), "412"));
+    assert!(!has(&operation(job, "get"), "412") && has(&operation(job, "get"), "304"));
+    let header = |operation: &Value, status: &str, name: &str| {
+        operation["responses"][status]["headers"].get(name).is_some()
+    };
+    assert!(header(&put, "200", "ETag") && header(&put, "201", "Location"), "{put:#}");
+    assert!(header(&put, "429", "Retry-After"));
+    let run = operation("/api/v1/jobs/{name}/run", "post");
+    assert!(header(&run, "200", "Idempotency-Replayed"));
     assert!(put["security"].as_array().is_some_and(|ways| ways.len() == 3));
     let health = operation("/health", "get");
     assert!(health["security"].as_array().is_some_and(|ways| ways.len() == 1));

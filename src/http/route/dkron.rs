@@ -13,7 +13,7 @@ use turnwheel_jobs::{disable_spent, dkron, JobError, JobView, Jobs, Launch, Laun
 
 use super::dkron_lists::{busy, list};
 use super::jobs::{jobs, launched, note, refuse_other, seen_by};
-use super::start::repeated;
+use super::start::{encoded, repeated};
 use crate::http::access::Principal;
 use crate::http::body::{parse, Key, NameAt, Part, Raw, Who};
 use crate::http::code::Code;
@@ -163,20 +163,11 @@ async fn stored(
     }
     let mut answer = answer(jobs, uri, StatusCode::CREATED, &job);
     let headers = answer.headers_mut();
-    if let Ok(location) = HeaderValue::from_str(&format!("/v1/jobs/{}", escaped(name))) {
+    if let Ok(location) = HeaderValue::from_str(&format!("/v1/jobs/{}", encoded(name))) {
         headers.insert(header::LOCATION, location);
     }
     execution.map(|id| headers.insert(EXECUTION, id));
     Ok(answer)
-}
-
-/// A name as a part of a path: letters beyond ASCII in percent signs.
-fn escaped(name: &str) -> String {
-    let part = |byte: u8| match byte.is_ascii() {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
-    };
-    name.bytes().map(part).collect()
 }
 
 /// A body that is a job; everything that is wrong with it is a bad request, as in Dkron.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::Json as Answer;
 use serde::Deserialize;
 use turnwheel_engine::{PlanError, PlanId, TriggerError, TriggerOptions};
@@ -12,7 +12,7 @@ use turnwheel_flow::{self as flow, Flow, FlowEntry, FlowError, Flows, Problems};
 use utoipa::IntoParams;
 
 use super::plans::scoped;
-use super::start::{answer, traced};
+use super::start::{answer, created, encoded, traced};
 use crate::api::{FlowDetail, FlowInfo, FlowList, FlowProblem, FlowRun, FlowTaskInfo, Started};
 use crate::http::body::{content_type, Json, Key, Part, Query, Raw, Who};
 use crate::http::code::Code;
@@ -158,7 +158,7 @@ pub(in crate::http) async fn add(
     Query(query): Query<AddQuery>,
     headers: HeaderMap,
     Raw(body): Raw,
-) -> Result<(StatusCode, Answer<FlowDetail>), Problem> {
+) -> Result<Response, Problem> {
     api.takes_work()?;
     let flows = Flows::new(api.world())?;
     let mut flow = read(&headers, &body)?;
@@ -174,9 +174,10 @@ pub(in crate::http) async fn add(
     let outcome = added.as_ref().map_or_else(ToString::to_string, |_| "done".to_owned());
     trace::audit(&who, "add flow", &flow.id(), &outcome);
     let (is_new, note) = added?;
-    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     let text = flow.text().map(str::to_owned);
-    Ok((status, Answer(FlowDetail { note, ..detail(&flow, text) })))
+    let answer = Answer(FlowDetail { note, ..detail(&flow, text) }).into_response();
+    let parts = [flow.namespace(), flow.name(), flow.version()].map(encoded);
+    Ok(if is_new { created(&format!("flows/{}", parts.join("/")), answer) } else { answer })
 }
 
 /// Whether a flow could be added; nothing is kept

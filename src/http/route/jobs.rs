@@ -9,7 +9,7 @@ use turnwheel_jobs::{show, JobError, JobView, Jobs};
 use utoipa::{IntoParams, ToSchema};
 
 use super::plans::{page, scoped};
-use super::start::repeated;
+use super::start::{created, encoded, repeated};
 use crate::api::{
     JobExecutors, JobHistory, JobInfo, JobLaunched, JobOutcome, JobOutput, JobPage, JobSpec,
     JobTimes,
@@ -152,15 +152,20 @@ pub(in crate::http) struct PutQuery {
 
 /// The revision that an edit is for; that of now, if it is for any one.
 async fn edited(api: &Api, wanted: &Precondition, name: &str) -> Result<Option<u64>, Problem> {
-    if !wanted.is_any() {
-        return wanted.revision();
+    if wanted.revision().is_some() || !wanted.has_tags() {
+        return Ok(wanted.revision());
     }
+    let now = found(api, name).await?.map(|view| view.revision);
+    let tag = now.map(|revision| revision.to_string());
+    wanted.check(&format!("the job «{name}»"), tag.as_deref())?;
+    Ok(now)
+}
+
+/// A job, if there is one with this name.
+async fn found(api: &Api, name: &str) -> Result<Option<JobView>, Problem> {
     match jobs(api)?.get(name).await? {
-        Err(JobError::Unknown(_)) => {
-            wanted.check(&format!("the job «{name}»"), None)?;
-            Ok(None)
-        }
-        now => Ok(Some(now?.revision)),
+        Err(JobError::Unknown(_)) => Ok(None),
+        found => Ok(Some(found?)),
     }
 }
 
@@ -173,7 +178,10 @@ async fn edited(api: &Api, wanted: &Precondition, name: &str) -> Result<Option<u
         PutQuery,
         ("If-Match" = Option<String>, Header, description = "The ETag of the job that is edited"),
     ),
-    responses((status = 200, description = JOB, body = JobInfo)),
+    responses(
+        (status = 201, description = "The job is new", body = JobInfo),
+        (status = 200, description = JOB, body = JobInfo),
+    ),
 )]
 pub(in crate::http) async fn put(
     State(api): State<Api>,
@@ -194,9 +202,11 @@ pub(in crate::http) async fn put(
     }
     refuse_other(&name, &spec.name)?;
     let revision = edited(&api, &wanted, &name).await?.or(query.revision);
+    let is_new = found(&api, &name).await?.is_none();
     let put = jobs(&api)?.put(spec, revision, &who.name).await?;
     note(&who, "put", &name, &put);
-    Ok(shown(&put?))
+    let answer = shown(&put?);
+    Ok(if is_new { created(&encoded(&name), answer) } else { answer })
 }
 
 /// Refuses a body for another job than the path names.

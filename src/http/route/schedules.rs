@@ -8,11 +8,11 @@ use axum::response::Response;
 use axum::Json as Answer;
 use serde::Deserialize;
 use turnwheel_engine::schedule::{CatchUp, Overlap, Schedule, ScheduleView, Schedules};
-use turnwheel_engine::{Payload, Time};
+use turnwheel_engine::{Payload, ScheduleError, Time};
 use utoipa::IntoParams;
 
 use super::plans::{page, scoped};
-use super::start::started;
+use super::start::{created, encoded, started};
 use crate::api::{
     Backfill, BackfillDone, CatchUpSpec, OverlapSpec, ScheduleInfo, SchedulePage, SchedulePause,
     ScheduleSpec, ScheduleTimes, Started, TimingSpec,
@@ -101,7 +101,10 @@ fn wanted<'a>(api: &'a Api, wanted: &Precondition) -> Schedules<'a> {
         ("name" = String, Path, description = "The name of the schedule"),
         ("If-Match" = Option<String>, Header, description = "The ETag of the state that is edited"),
     ),
-    responses((status = 200, description = "The schedule as it is now", body = ScheduleInfo)),
+    responses(
+        (status = 201, description = "The schedule is new", body = ScheduleInfo),
+        (status = 200, description = "The schedule as it is now", body = ScheduleInfo),
+    ),
 )]
 pub(in crate::http) async fn put(
     State(api): State<Api>,
@@ -111,9 +114,12 @@ pub(in crate::http) async fn put(
     Json(spec): Json<ScheduleSpec>,
 ) -> Result<Response, Problem> {
     let schedule = schedule(&name, &spec)?;
+    let before = api.world().schedules().get(&name).await?;
+    let is_new = matches!(before, Err(ScheduleError::Unknown(_)));
     let put = wanted(&api, &precondition).put(schedule).await?;
     note(&who, "put", &name, &put);
-    Ok(shown(put?))
+    let answer = shown(put?);
+    Ok(if is_new { created(&encoded(&name), answer) } else { answer })
 }
 
 /// Removes a schedule; its plans that are under way go on
@@ -282,7 +288,7 @@ fn note<T>(
     who: &crate::http::access::Principal,
     what: &str,
     name: &str,
-    outcome: &Result<T, turnwheel_engine::ScheduleError>,
+    outcome: &Result<T, ScheduleError>,
 ) {
     let what = format!("schedule {what}");
     let outcome = outcome.as_ref().map_or_else(ToString::to_string, |_| "done".to_owned());

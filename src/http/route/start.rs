@@ -125,6 +125,27 @@ pub(super) fn answer(
     Ok(started(plan.id(), is_repeated, depth))
 }
 
+/// Makes the answer to a PUT or POST one about something new, at an address relative to that of the
+/// request, so that it is right wherever the API is mounted.
+pub(super) fn created(at: &str, mut answer: Response) -> Response {
+    *answer.status_mut() = StatusCode::CREATED;
+    if let Ok(location) = HeaderValue::from_str(at) {
+        answer.headers_mut().insert(header::LOCATION, location);
+    }
+    answer
+}
+
+/// A name as a part of a path.
+pub(super) fn encoded(name: &str) -> String {
+    let part = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+            char::from(byte).to_string()
+        }
+        _ => format!("%{byte:02X}"),
+    };
+    name.bytes().map(part).collect()
+}
+
 /// Marks the answer to a request that was answered before.
 pub(super) fn repeated(mut answer: Response) -> Response {
     answer.headers_mut().insert(REPEATED, HeaderValue::from_static("true"));
