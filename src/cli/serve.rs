@@ -4,6 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use turnwheel::engine::store::Store as _;
 use turnwheel::engine::{Queue, Retention, World};
 use turnwheel::flow::{Flows, WithFlows};
 use turnwheel::http::serve::{start_log, start_log_and_traces, Listen, LogFormat, Server};
@@ -305,7 +306,7 @@ async fn serve(
     // Other verbs find the server by it.
     announced.at(world, &server.url()).await?;
     announce(&server.url())?;
-    tracing::info!(address = %server.address(), store = ?announced.store, "listening");
+    tracing::info!(address = %server.address(), store = announced.store.name(), "listening");
     let supervisor = Supervisor::of_environment();
     let reload = signals::reload(announced.settings, server.reloader(), &supervisor)
         .map_err(|error| failed(&error, "signals cannot be listened for"))?;

@@ -16,6 +16,7 @@ use super::code::Code;
 use super::limits::{KEY_BYTES_MAX, STRANGER_BODY_WITHIN};
 use super::problem::Problem;
 use super::state::Api;
+use super::told::told;
 
 /// The bytes of a body.
 pub(super) struct Raw(pub(super) Bytes);
@@ -100,7 +101,7 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
             serde_json::error::Category::Data => Code::BodyInvalid,
             _ => Code::BodyNotJson,
         };
-        Problem::new(code, format!("the body: {error}"))
+        Problem::new(code, format!("the body: {}", told(&error)))
     })
 }
 

@@ -42,6 +42,7 @@ pub mod serve;
 mod session;
 mod site;
 mod state;
+mod told;
 mod trace;
 
 use turnwheel_engine::World;

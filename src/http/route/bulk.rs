@@ -80,6 +80,9 @@ pub(in crate::http) async fn order(
         ManyOrder::Halt => Kind::Halt,
         ManyOrder::Delete => Kind::Delete,
     };
+    // As the caller has written it, for the audit log.
+    let filter_told = serde_json::to_string(&asked.filter).unwrap_or_default();
+    let order_told = serde_json::to_string(&asked.order).unwrap_or_default().replace('"', "");
     let report = if asked.dry_run {
         bulk.dry_run(kind).await?
     } else {
@@ -90,10 +93,10 @@ pub(in crate::http) async fn order(
             run.await.map_err(|error| Problem::new(Code::Internal, error.to_string()))??;
         let outcome = format!("{} done, {} left", report.touched(), report.left());
         let of = match asked.plans.len() {
-            0 => format!("{:?}", asked.filter),
-            named => format!("{named} plans by their ids, {:?}", asked.filter),
+            0 => filter_told,
+            named => format!("{named} plans by their ids, {filter_told}"),
         };
-        trace::audit(&who, &format!("bulk {kind:?}"), &of, &outcome);
+        trace::audit(&who, &format!("bulk {order_told}"), &of, &outcome);
         report
     };
     Ok(Answer(part.of(done(asked.order, asked.dry_run, report))))

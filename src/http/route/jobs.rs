@@ -23,6 +23,7 @@ use crate::http::limits::PAGE_MAX;
 use crate::http::page::PageQuery;
 use crate::http::problem::Problem;
 use crate::http::state::Api;
+use crate::http::told::told;
 use crate::http::trace;
 
 impl From<JobError> for Problem {
@@ -196,7 +197,7 @@ pub(in crate::http) async fn put(
         return Err(invalid("a job is a JSON object".to_owned()));
     }
     let mut spec: turnwheel_jobs::JobSpec =
-        serde_json::from_value(body).map_err(|error| invalid(error.to_string()))?;
+        serde_json::from_value(body).map_err(|error| invalid(told(&error)))?;
     if spec.name.is_empty() {
         spec.name.clone_from(&name);
     }
