@@ -97,7 +97,7 @@ fn each_call_of_a_step_runs_in_a_span() {
         assert_eq!((field(ann, "error"), field(bob, "error")), ("", "fail me (fail)"));
         assert_eq!((field(ann, "error.type"), field(bob, "error.type")), ("", "fail"));
         // The plan has one span, at its end, around those of its steps.
-        theatre.sim.block_on(plan.fail("tom")).unwrap().unwrap();
+        theatre.done(plan.fail("tom")).unwrap();
         theatre.finished(&plan);
         let all = kept.all();
         let [ann, bob, whole] = all.as_slice() else { panic!("{all:?}") };
