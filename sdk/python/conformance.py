@@ -59,6 +59,12 @@ def hold(task: Task) -> None:
     raise Cancelled
 
 
+@worker.task("stubborn")
+def stubborn(task: Task) -> None:
+    say("begun", task)
+    time.sleep(120)
+
+
 @worker.task("errors")
 def errors(task: Task) -> dict:
     told = {}

@@ -55,6 +55,11 @@ worker.task("hold", async (task) => {
   say("cancelled", task);
 });
 
+worker.task("stubborn", async (task) => {
+  say("begun", task);
+  await new Promise((done) => setTimeout(done, 120_000));
+});
+
 worker.task("errors", async (task) => {
   const told = {};
   await client.complete("nonsense").catch((error) => {

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{channel, Receiver};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{json, Value};
 
@@ -196,6 +196,23 @@ fn workers_of_all_languages_give_their_tasks_back_when_they_stop() {
         let tasks = server.post("/api/v1/work/lease", &lease).ok()["tasks"].clone();
         assert_eq!((&tasks[0]["plan"], &tasks[0]["delivery"]), (&json!(plan), &json!(1)));
     });
+}
+
+#[test]
+fn a_worker_whose_handler_goes_on_ends_with_its_process_after_the_grace() {
+    for (name, start) in [("Python", python as Start), ("TypeScript", typescript)] {
+        let place = Place::new();
+        let server = place.serve(&[]);
+        if let Some(mut subject) = start(&server.url, 600, 0.2) {
+            let plan = begin(&server, "stubborn", &json!({}));
+            subject.says("begun", &plan);
+            let began = Instant::now();
+            subject.stopped();
+            let took = began.elapsed();
+            assert!(took < Duration::from_secs(60), "{name}: its handler was waited for: {took:?}");
+        }
+        server.stopped();
+    }
 }
 
 #[test]

@@ -6,6 +6,8 @@ import { pause, Refused, sleep, TurnwheelError } from "./client.js";
 
 // Time for which a lease waits for a task. A stop takes as long, so that no lease is left behind.
 const WAIT_MS = 5_000;
+// Time for which a process whose handlers do not end stays after a signal, for code after `run`.
+const EXIT_MS = 1_000;
 // Pauses after a lease that has failed: the first, and the longest.
 const PAUSE_FIRST_MS = 200;
 const PAUSE_MAX_MS = 15_000;
@@ -92,11 +94,17 @@ export class Worker {
   /** Works until a stop, SIGTERM or SIGINT. */
   async run({ handleSignals = true } = {}) {
     if (this.#handlers.size === 0) throw new Error("a worker without a handler has nothing to do");
-    const stop = () => this.stop();
+    let isSignalled = false;
+    const stop = () => {
+      isSignalled = true;
+      this.stop();
+    };
     if (handleSignals) process.on("SIGTERM", stop).on("SIGINT", stop);
     try {
       await this.#pull();
       await this.#drain();
+      // Others have their tasks now: the process does not stay for handlers that go on.
+      if (isSignalled && this.#running.size > 0) setTimeout(() => process.exit(), EXIT_MS).unref();
     } finally {
       if (handleSignals) process.off("SIGTERM", stop).off("SIGINT", stop);
     }
