@@ -5,13 +5,18 @@ use serde::{Deserialize, Serialize};
 /// A schedule as it is described.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "server", schema(example = json!({
+    "timing": { "cron": { "pattern": "0 3 * * *", "zone": "Europe/Berlin" } },
+    "action": "flow", "input": { "flow": "shop/mail", "input": { "to": "ann" } },
+})))]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleSpec {
     /// When it launches.
     pub timing: TimingSpec,
     /// The name of the action that it launches.
     pub action: String,
-    /// With which input.
+    /// With which input; of the action `flow` it names the flow and its input:
+    /// `{"flow": "shop/mail", "input": {}}` is the newest version now.
     #[serde(default)]
     pub input: serde_json::Value,
     /// Policy for a launch while a plan of the same schedule is running.

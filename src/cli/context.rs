@@ -65,9 +65,16 @@ pub(crate) fn run(flags: &Flags, arguments: &Arguments) -> Result<(), Exit> {
                     .advice("turnwheel context add NAME --server URL")
             })?;
             let (token, certificates) = (flags.token.clone(), certificates.clone());
-            contexts.contexts.insert(name.clone(), Context { server, token, certificates });
+            let context = Context { server, token, certificates };
+            let before = contexts.contexts.insert(name.clone(), context);
             contexts.save()?;
-            print(&format!("{name} is added\n"))?;
+            match before {
+                Some(Context { server, .. }) => {
+                    print(&format!("{name} is changed: it was {server}\n"))?;
+                    tell!("its token and certificates are those of this command now");
+                }
+                None => print(&format!("{name} is added\n"))?,
+            }
             tell!("turnwheel context use {name} lets every verb ask it");
         }
         What::Use { name } => {

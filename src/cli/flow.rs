@@ -73,6 +73,9 @@ enum What {
         /// The flow with its version.
         #[arg(add = ArgValueCompleter::new(complete::flows))]
         flow: String,
+        /// Remove it although schedules start it: they go on with its definition.
+        #[arg(long)]
+        force: bool,
     },
 }
 
@@ -116,13 +119,16 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
             })
         }
         What::Start(arguments) => start(settings, arguments),
-        What::Rm { flow } => remove(settings, flow),
+        What::Rm { flow, force } => remove(settings, flow, *force),
     }
 }
 
 fn refused(error: FlowError) -> Exit {
     match &error {
         FlowError::Unknown(_) => Exit::new(NOT_FOUND, error).advice(LISTED),
+        FlowError::Scheduled { .. } => {
+            Exit::failed(error).advice("--force removes it all the same")
+        }
         _ => Exit::failed(error),
     }
 }
@@ -296,7 +302,7 @@ fn start_there(
     Ok(json!(begun))
 }
 
-fn remove(settings: &Settings, name: &str) -> Result<(), Exit> {
+fn remove(settings: &Settings, name: &str, is_forced: bool) -> Result<(), Exit> {
     if !name.contains(':') {
         return Err(Exit::usage(format!("«{name}» names no version"))
             .advice("say which one is removed, as in guide/report:1.0.0"));
@@ -304,14 +310,23 @@ fn remove(settings: &Settings, name: &str) -> Result<(), Exit> {
     let here = |flows: &Flows| {
         let all: Vec<FlowInfo> = flows.list().into_iter().map(info).collect();
         let [namespace, name, version] = meant(name, &all)?;
-        let removed = block_on(flows.remove(&namespace, &name, &version));
+        let removed = block_on(async {
+            let id = format!("{namespace}/{name}:{version}");
+            match flows.list().into_iter().find(|it| is_forced && it.id() == id) {
+                Some(found) => flows.remove_scheduled(found).await,
+                None => flows.remove(&namespace, &name, &version).await,
+            }
+        });
         let removed = removed.map_err(Exit::failed)?.map_err(refused)?;
         Ok(removed.id())
     };
     let there = |server: &Remote| {
         let all = server.ask(turnwheel::client::Client::flows)?.flows;
         let [namespace, name, version] = meant(name, &all)?;
-        server.ask(|client| client.remove_flow(&namespace, &name, &version))?;
+        server.ask(|client| match is_forced {
+            true => client.remove_scheduled_flow(&namespace, &name, &version),
+            false => client.remove_flow(&namespace, &name, &version),
+        })?;
         Ok(format!("{namespace}/{name}:{version}"))
     };
     print(&format!("{} is removed\n", ask(settings, here, there)?))

@@ -148,6 +148,16 @@ impl Output {
         self.one(name, value, || format!("{value:#}\n"))
     }
 
+    /// Prints an answer with a list of things with names in a field; people read it as JSON too.
+    pub(crate) fn json_list(&self, key: &str, value: &Value) -> Result<(), Exit> {
+        if self.format() != Format::Name {
+            return self.json(key, value);
+        }
+        let all = value[key].as_array().map(Vec::as_slice).unwrap_or_default();
+        let names = all.iter().filter_map(|one| one["name"].as_str());
+        names.into_iter().try_for_each(|name| print(&format!("{name}\n")))
+    }
+
     /// Prints the field `times` of an answer, one a line for people.
     pub(crate) fn times(&self, answer: &Value) -> Result<(), Exit> {
         let times = answer["times"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -108,7 +108,11 @@ impl Remote {
     fn answered(&self, status: u16, detail: &str) -> Exit {
         let message = format!("the server {} says: {detail}", self.address);
         match status {
-            401 | 403 => Exit::failed(message).advice(
+            403 => Exit::failed(message).advice(
+                "its token has not the role for this: use one of the role operate, with --token or in \
+                 another context (turnwheel context list)",
+            ),
+            401 => Exit::failed(message).advice(
                 "give its token in TURNWHEEL_TOKEN, as token in the configuration, or in a context \
                  (turnwheel help context)",
             ),
@@ -125,6 +129,17 @@ impl Remote {
                 let said: Value = serde_json::from_str(&text).unwrap_or_default();
                 let detail = said["detail"].as_str().or(said["title"].as_str());
                 self.answered(status, detail.unwrap_or(&text))
+            }
+            ClientError::Lost { problem, .. } if problem.contains("CaUsedAsEndEntity") => {
+                Exit::failed(format!(
+                    "the server {address} shows the certificate of an authority (CA:TRUE), which no \
+                     server may have"
+                ))
+                .advice(
+                    "give the server a certificate that this authority has signed, or make the \
+                     self-signed one with «openssl req -x509 … -addext \
+                     basicConstraints=critical,CA:FALSE»",
+                )
             }
             ClientError::Lost { problem, .. } => {
                 let failed =

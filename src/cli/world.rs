@@ -94,13 +94,19 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
             Ok(Watch::GoOn)
         })
     };
+    let list = |output: &Output, key: &str, path: &str| {
+        output.repeat(|| {
+            output.json_list(key, &server.send("GET", path, None)?)?;
+            Ok(Watch::GoOn)
+        })
+    };
     match &arguments.what {
-        What::Actions(output) => show(output, "actions", "/actions"),
-        What::Queues(output) => show(output, "queues", "/queues"),
-        What::Locks(output) => show(output, "locks", "/locks"),
+        What::Actions(output) => list(output, "actions", "/actions"),
+        What::Queues(output) => list(output, "queues", "/queues"),
+        What::Locks(output) => list(output, "locks", "/locks"),
         What::About(output) => show(output, "world", "/world"),
         What::Runtime(output) => show(output, "runtime", "/runtime"),
-        What::Entities(output) => show(output, "entities", "/entities"),
+        What::Entities(output) => list(output, "types", "/entities"),
         What::Entity { kind, key, output } => {
             show(output, key, &format!("/entities/{}/{}", encoded(kind), encoded(key)))
         }

@@ -64,7 +64,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// There is no such version, plans of it are not over, or the server does not answer.
+    /// There is no such version, plans of it are not over, schedules start it, or the server does not
+    /// answer.
     pub fn remove_flow(
         &self,
         namespace: &str,
@@ -72,6 +73,21 @@ impl Client {
         version: &str,
     ) -> Result<(), ClientError> {
         self.ask("DELETE", &flow_path(namespace, name, version), &[], None, WITHIN).map(drop)
+    }
+
+    /// The same although schedules start it: they go on with its definition.
+    ///
+    /// # Errors
+    ///
+    /// There is no such version, plans of it are not over, or the server does not answer.
+    pub fn remove_scheduled_flow(
+        &self,
+        namespace: &str,
+        name: &str,
+        version: &str,
+    ) -> Result<(), ClientError> {
+        let path = format!("{}?force=true", flow_path(namespace, name, version));
+        self.ask("DELETE", &path, &[], None, WITHIN).map(drop)
     }
 
     /// Starts a flow; its plan is durable when this returns. The same key gives the same plan.

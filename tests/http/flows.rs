@@ -487,3 +487,34 @@ fn schedule_of_an_older_version_that_goes_on_is_said_when_a_newer_one_is_added()
     assert!(said.contains("turnwheel schedule rm flow:shop/tick"), "{said}");
     assert_eq!(note("1.2.0", "schedule: { every: PT2H }\n"), json!(null), "it has taken its place");
 }
+
+#[test]
+fn a_flow_that_schedules_start_by_its_name_is_removed_by_force_alone() {
+    let served = served();
+    assert_eq!(add(&served, GREET).status, 201);
+    let spec = |flow: &str| {
+        let input = json!({"flow": flow, "input": {"name": "Ann"}});
+        json!({"timing": {"manual": {}}, "action": "flow", "input": input})
+    };
+    let put = |name: &str, flow: &str| {
+        served.send("PUT", &format!("/api/v1/schedules/{name}"), &[], Some(&spec(flow)))
+    };
+    put("none", "shop/none").is_problem(404, "flow-unknown");
+    put("none", "greet").is_problem(422, "input-invalid");
+    for (name, flow) in [("newest", "shop/greet"), ("one", "shop/greet:1.0.0")] {
+        let put = put(name, flow);
+        assert_eq!(put.status, 201, "{}", put.text);
+        assert_eq!(put.json()["input"]["flow"], "shop/greet:1.0.0");
+        let begun = served.post(&format!("/api/v1/schedules/{name}/trigger"), &Value::Null);
+        assert_eq!(begun.status, 201, "{}", begun.text);
+        assert_eq!(served.ended(begun.json()["id"].as_str().unwrap())["result"], "success");
+    }
+    let path = "/api/v1/flows/shop/greet/1.0.0";
+    let refused = served.send("DELETE", path, &[], None);
+    refused.is_problem(409, "flow-in-use");
+    assert!(refused.text.contains("newest, one"), "{}", refused.text);
+    let forced = served.send("DELETE", &format!("{path}?force=true"), &[], None);
+    assert_eq!(forced.status, 204, "{}", forced.text);
+    let begun = served.post("/api/v1/schedules/one/trigger", &Value::Null);
+    assert_eq!(served.ended(begun.json()["id"].as_str().unwrap())["result"], "success");
+}

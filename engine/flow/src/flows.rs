@@ -85,6 +85,17 @@ pub enum FlowError {
         /// One of them.
         plan: PlanId,
     },
+    /// Schedules start it, so it is not removed.
+    #[error(
+        "{flow} is started by schedules: {schedules}; remove them or let them start another version, \
+         or force the removal: they go on with the removed version then"
+    )]
+    Scheduled {
+        /// The flow.
+        flow: String,
+        /// The names of the schedules.
+        schedules: String,
+    },
     /// It cannot run here.
     #[error("{flow} cannot run here: {problem}")]
     Unable {

@@ -4,13 +4,16 @@ use std::fmt;
 
 use turnwheel_actors::entity::StoreError as StateError;
 use turnwheel_engine::schedule::Expected;
-use turnwheel_engine::{ScheduleError, StoreError};
+use turnwheel_engine::{Action as _, ScheduleError, StoreError};
 
 use crate::flows::{schedule_name, FlowEntry, FlowError, Flows, INDEX, STORED_AS};
-use crate::run::FlowStart;
+use crate::run::{FlowPlan, FlowStart};
 
 /// Attempts to change the list of definitions while others change it.
 const ATTEMPTS: usize = 100;
+
+/// Schedules that are read at once.
+const SCHEDULES_PAGE: usize = 500;
 
 impl Flows {
     /// Removes a version of a flow, and the schedule that the flow itself has said if that starts this
@@ -19,7 +22,7 @@ impl Flows {
     ///
     /// # Errors
     ///
-    /// There is no such version, plans of it are not over, or the store failed.
+    /// There is no such version, plans of it are not over, schedules start it, or the store failed.
     pub async fn remove(
         &self,
         namespace: &str,
@@ -39,6 +42,45 @@ impl Flows {
     /// Those of [`Flows::remove`], and [`FlowError::Changed`] if the version has another content by
     /// then: the store decides between two processes.
     pub async fn remove_entry(&self, entry: FlowEntry) -> Result<FlowEntry, FlowError> {
+        let schedules = self.schedules_of(&entry).await?;
+        if !schedules.is_empty() {
+            let schedules = schedules.join(", ");
+            return Err(FlowError::Scheduled { flow: entry.id(), schedules });
+        }
+        self.remove_scheduled(entry).await
+    }
+
+    /// The schedules that start a version of a flow, by name, without the one that the flow itself
+    /// has said.
+    ///
+    /// # Errors
+    ///
+    /// The schedules cannot be read.
+    pub async fn schedules_of(&self, entry: &FlowEntry) -> Result<Vec<String>, FlowError> {
+        let own = schedule_name(&entry.namespace, &entry.name);
+        let wrong = |error: &dyn fmt::Display| FlowError::Schedule(error.to_string());
+        let (mut found, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = self.world.schedules().list(&after, SCHEDULES_PAGE).await;
+            let page = page.map_err(|error| wrong(&error))?.map_err(|error| wrong(&error))?;
+            let starts = |start: FlowStart| start.definition == entry.hash;
+            let of_flow = page.iter().filter(|view| view.action == FlowPlan::NAME);
+            let these = of_flow.filter(|view| view.input.read().is_ok_and(starts));
+            found.extend(these.map(|view| view.name.clone()).filter(|name| *name != own));
+            match page.last().filter(|_| page.len() == SCHEDULES_PAGE) {
+                Some(last) => after.clone_from(&last.name),
+                None => return Ok(found),
+            }
+        }
+    }
+
+    /// Removes a version of a flow although schedules start it: they go on with its definition, which
+    /// stays in the store.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Flows::remove_entry`].
+    pub async fn remove_scheduled(&self, entry: FlowEntry) -> Result<FlowEntry, FlowError> {
         let (id, FlowEntry { namespace, name, version, .. }) = (entry.id(), &entry);
         let live = self.live(namespace, name).await?;
         let plans: Vec<_> = live.iter().filter(|(_, of)| of == version).collect();

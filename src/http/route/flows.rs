@@ -7,8 +7,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::Json as Answer;
 use serde::Deserialize;
-use turnwheel_engine::{PlanError, PlanId, TriggerError, TriggerOptions};
-use turnwheel_flow::{self as flow, Flow, FlowEntry, FlowError, Flows, Problems};
+use serde_json::Value;
+use turnwheel_engine::{Action as _, PlanError, PlanId, TriggerError, TriggerOptions};
+use turnwheel_flow::{self as flow, Flow, FlowEntry, FlowError, FlowPlan, Flows, Problems};
 use utoipa::IntoParams;
 
 use super::plans::scoped;
@@ -43,6 +44,7 @@ impl From<FlowError> for Problem {
             FlowError::Exists(_) => Self::new(Code::FlowExists, detail),
             FlowError::Changed(_) => Self::new(Code::PreconditionFailed, detail),
             FlowError::Unknown(_) => Self::new(Code::FlowUnknown, detail),
+            FlowError::Scheduled { .. } => Self::new(Code::FlowInUse, detail),
             FlowError::UnderWay { plan, .. } => Self::new(Code::FlowInUse, detail).of_plan(plan),
             FlowError::Unable { .. } | FlowError::Schedule(_) => {
                 Self::new(Code::FlowInvalid, detail)
@@ -214,15 +216,26 @@ pub(in crate::http) async fn get(
     Ok(etag::tagged(flow.hash(), detail(&flow, text)))
 }
 
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct RemoveQuery {
+    /// Whether it is removed although schedules start it: they go on with its definition.
+    #[serde(default)]
+    force: bool,
+}
+
 /// Removes a version of a flow, with the schedule that it has said itself
 ///
-/// Plans that are over keep their definition: they can be shown, retried and run again.
+/// Plans that are over keep their definition: they can be shown, retried and run again. A version that other
+/// schedules start is not removed unless the query forces it.
 #[utoipa::path(
     delete, path = "/flows/{namespace}/{name}/{version}", tag = "flows", operation_id = "removeFlow",
     params(
         ("namespace" = String, Path, description = "Its namespace"),
         ("name" = String, Path, description = "Its name"),
         ("version" = String, Path, description = "Its version"),
+        RemoveQuery,
         ("If-Match" = Option<String>, Header, description = "The ETag of the content that is removed"),
     ),
     responses((status = 204, description = "It is removed")),
@@ -231,6 +244,7 @@ pub(in crate::http) async fn remove(
     State(api): State<Api>,
     Who(who): Who,
     Part([namespace, name, version]): Part<3>,
+    Query(query): Query<RemoveQuery>,
     wanted: Precondition,
 ) -> Result<StatusCode, Problem> {
     let flows = Flows::new(api.world())?;
@@ -240,6 +254,7 @@ pub(in crate::http) async fn remove(
     wanted.check(&format!("the flow {id}"), found.as_ref().map(|it| &*it.hash))?;
     let removed = match found {
         // With the content that was checked, or not at all.
+        Some(found) if query.force => flows.remove_scheduled(found).await,
         Some(found) => flows.remove_entry(found).await,
         None => Err(FlowError::Unknown(id.clone())),
     };
@@ -247,6 +262,28 @@ pub(in crate::http) async fn remove(
     trace::audit(&who, "remove flow", &id, &outcome);
     removed?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// The input of a plan or schedule of a flow: one that names the flow alone gets the hash of its
+/// definition, of the newest version if it names none.
+pub(super) async fn input_of(api: &Api, action: &str, input: Value) -> Result<Value, Problem> {
+    if action != FlowPlan::NAME || input.get("definition").is_some() {
+        return Ok(input);
+    }
+    let wrong = || {
+        let detail =
+            "the input of a flow names it, as {\"flow\": \"shop/mail:1.0.0\", \"input\": {}}; \
+                      without its version it is the newest one";
+        Problem::new(Code::InputInvalid, detail)
+    };
+    let named = input.get("flow").and_then(Value::as_str).ok_or_else(wrong)?;
+    let (path, version) = named.split_once(':').unwrap_or((named, LATEST));
+    let (namespace, name) = path.split_once('/').ok_or_else(wrong)?;
+    let flows = Flows::new(api.world())?;
+    flows.look_again().await?;
+    let flow = flows.find(namespace, name, version)?;
+    let start = flow.start(input.get("input").cloned().unwrap_or_default());
+    serde_json::to_value(start).map_err(|error| Problem::new(Code::Internal, error.to_string()))
 }
 
 /// Starts a flow; the answer comes when its plan is durable

@@ -11,6 +11,7 @@ use turnwheel_engine::schedule::{CatchUp, Overlap, Schedule, ScheduleView, Sched
 use turnwheel_engine::{Payload, ScheduleError, Time};
 use utoipa::IntoParams;
 
+use super::flows::input_of;
 use super::plans::{page, scoped};
 use super::start::{created, encoded, started};
 use crate::api::{
@@ -111,8 +112,9 @@ pub(in crate::http) async fn put(
     Who(who): Who,
     NameAt(name): NameAt,
     precondition: Precondition,
-    Json(spec): Json<ScheduleSpec>,
+    Json(mut spec): Json<ScheduleSpec>,
 ) -> Result<Response, Problem> {
+    spec.input = input_of(&api, &spec.action, spec.input).await?;
     let schedule = schedule(&name, &spec)?;
     let before = api.world().schedules().get(&name).await?;
     let is_new = matches!(before, Err(ScheduleError::Unknown(_)));

@@ -10,6 +10,7 @@ use turnwheel_engine::{
     Delay, Named, Payload, PlanHandle, PlanId, Time, TriggerError, TriggerOptions,
 };
 
+use super::flows::input_of;
 use super::plans::scoped;
 use crate::api::{Start, Started};
 use crate::http::access::Principal;
@@ -48,7 +49,8 @@ pub(in crate::http) async fn start(
     let start_before = time("start_before", &start.start_before)?;
     let after: Result<Vec<PlanId>, Problem> = start.after.iter().map(|id| plan_id(id)).collect();
     let id = start.id.as_deref().map(plan_id).transpose()?;
-    let input = Payload::of(&start.input)
+    let input = input_of(&api, &start.action, start.input).await?;
+    let input = Payload::of(&input)
         .map_err(|error| Problem::new(Code::InputInvalid, format!("the input {error}")))?;
     let is_delayed =
         start_at.is_some() || start_before.is_some() || start.is_frozen || !start.after.is_empty();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::{Error, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
 use super::ServeError;
@@ -32,7 +32,12 @@ pub(super) fn acceptor(chain: &Path, key: &Path) -> Result<TlsAcceptor, ServeErr
         .map_err(|error| wrong(chain, &error))?
         .with_no_client_auth()
         .with_single_cert(certificates, private)
-        .map_err(|error| wrong(key, &error))?;
+        .map_err(|error| match error {
+            Error::InconsistentKeys(_) => {
+                wrong(key, &format!("it is not the key of the certificate in {}", chain.display()))
+            }
+            error => wrong(key, &error),
+        })?;
     config.alpn_protocols = vec![HTTP_TWO.to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
