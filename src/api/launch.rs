@@ -64,6 +64,9 @@ pub struct JobInfo {
 pub struct JobHistory {
     /// The launches.
     pub launches: Vec<JobLaunch>,
+    /// The cursor of the next page, if there is one.
+    #[serde(default)]
+    pub next: Option<String>,
 }
 
 /// A launch of a job.

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct Actions {
     /// The actions.
     pub actions: Vec<ActionEntry>,
+    /// The cursor of the next page, if there is one.
+    #[serde(default)]
+    pub next: Option<String>,
 }
 
 /// An action.
@@ -50,6 +53,9 @@ pub struct QueueInfo {
 pub struct Locks {
     /// The locks.
     pub locks: Vec<LockInfo>,
+    /// The cursor of the next page, if there is one.
+    #[serde(default)]
+    pub next: Option<String>,
 }
 
 /// A lock.

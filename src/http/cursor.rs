@@ -18,6 +18,9 @@ pub(super) enum List {
     Flows,
     Jobs,
     Journeys,
+    Launches,
+    Actions,
+    Locks,
 }
 
 impl List {
@@ -35,6 +38,9 @@ impl List {
             Self::Flows => b'f',
             Self::Jobs => b'j',
             Self::Journeys => b'u',
+            Self::Launches => b'n',
+            Self::Actions => b'x',
+            Self::Locks => b'k',
         }
     }
 }

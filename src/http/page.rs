@@ -20,6 +20,11 @@ pub(super) struct PageQuery {
     cursor: Option<String>,
 }
 
+/// The query of a list that is short by its nature, and has no pages: any parameter is refused.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NoQuery {}
+
 impl PageQuery {
     /// The name after which this page of a list begins, and its number of entries.
     pub(super) fn place(&self, list: List) -> Result<(String, usize), Problem> {

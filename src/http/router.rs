@@ -15,9 +15,9 @@ use utoipa_axum::routes;
 use super::code::Code;
 use super::problem::Problem;
 use super::route::{
-    actions, again, bulk, callbacks, cloudevents, dkron, events, flows, history, job_live, jobs,
-    journeys, letters, live, orders, pictures, plans, runtime, schedules, session, start, steps,
-    system, work, world,
+    actions, again, bulk, callbacks, cloudevents, dkron, events, flows, history, job_history,
+    job_live, jobs, journeys, letters, live, orders, pictures, plans, runtime, schedules, session,
+    start, steps, system, work, world,
 };
 use super::state::Api;
 use super::{access, describe, etag, trace};
@@ -109,7 +109,7 @@ fn version_one() -> OpenApiRouter<Api> {
         .routes(routes!(jobs::toggle))
         .routes(routes!(jobs::cancel))
         .routes(routes!(jobs::answer))
-        .routes(routes!(jobs::history, jobs::forget))
+        .routes(routes!(job_history::history, jobs::forget))
         .routes(routes!(jobs::times))
         .routes(routes!(jobs::output))
         .routes(routes!(job_live::live))

@@ -187,3 +187,38 @@ fn the_node_that_decides_is_the_leader_and_all_nodes_are_members() {
     assert_eq!(served.get("/v1/isleader").status, 200);
     assert_eq!(served.get("/v1/").json()["serf"]["members"], "1");
 }
+
+#[test]
+fn lists_of_locks_actions_and_launches_have_pages_and_short_lists_refuse_them() {
+    let served = served();
+    let all = served.get("/api/v1/actions").json();
+    let names = |page: &Value| -> Vec<String> {
+        let actions = page["actions"].as_array().expect("actions").iter();
+        actions.map(|action| action["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    let (first, mut found) = (served.get("/api/v1/actions?limit=1").json(), Vec::new());
+    let mut page = first;
+    loop {
+        found.extend(names(&page));
+        let Some(next) = page["next"].as_str() else { break };
+        page = served.get(&format!("/api/v1/actions?limit=1&cursor={next}")).json();
+    }
+    assert!(found.len() > 1 && found == names(&all), "{found:?}");
+    assert_eq!(served.get("/api/v1/locks?limit=1").json()["next"], Value::Null);
+    served.get("/api/v1/locks?limit=0").is_problem(400, "query-invalid");
+    for path in ["queues", "nodes", "slots", "entities", "job-executors", "runtime"] {
+        served.get(&format!("/api/v1/{path}?limit=1")).is_problem(400, "query-invalid");
+        assert_eq!(served.get(&format!("/api/v1/{path}")).status, 200, "{path}");
+    }
+    let spec = json!({"schedule": "@manually", "executor": "hello"});
+    served.send("PUT", "/api/v1/jobs/paged", &[], Some(&spec));
+    for _ in 0..3 {
+        let run = served.post("/api/v1/jobs/paged/run", &json!({"force": true}));
+        assert_eq!(run.status, 200, "{}", run.text);
+    }
+    let history = |query: &str| served.get(&format!("/api/v1/jobs/paged/history{query}")).json();
+    let page = history("?limit=2");
+    assert_eq!((&page["launches"][0]["id"], &page["launches"][1]["id"]), (&json!(3), &json!(2)));
+    let rest = history(&format!("?limit=2&cursor={}", page["next"].as_str().expect("a cursor")));
+    assert_eq!((&rest["launches"][0]["id"], &rest["next"]), (&json!(1), &Value::Null));
+}

@@ -13,23 +13,30 @@ use crate::api::{
 };
 use crate::http::body::Query;
 use crate::http::code::Code;
+use crate::http::cursor::List;
 use crate::http::limits::{ENDED_HOURS_MAX, ENDED_PARTS_MAX};
+use crate::http::page::{NoQuery, PageQuery};
 use crate::http::problem::Problem;
 use crate::http::show;
 use crate::http::state::Api;
 
 /// The actions that plans can begin with
 #[utoipa::path(
-    get, path = "/actions", tag = "world", operation_id = "listActions",
-    responses((status = 200, description = "The actions, by name", body = Actions)),
+    get, path = "/actions", tag = "world", operation_id = "listActions", params(PageQuery),
+    responses((status = 200, description = "A page of the actions, by name", body = Actions)),
 )]
-pub(in crate::http) async fn actions(State(api): State<Api>) -> Answer<Actions> {
+pub(in crate::http) async fn actions(
+    State(api): State<Api>,
+    Query(query): Query<PageQuery>,
+) -> Result<Answer<Actions>, Problem> {
     let entry = |action: turnwheel_engine::ActionInfo| ActionEntry {
         name: action.name,
         version: action.version,
         is_cancellable: action.is_cancellable,
     };
-    Answer(Actions { actions: api.world().actions().into_iter().map(entry).collect() })
+    let all: Vec<ActionEntry> = api.world().actions().into_iter().map(entry).collect();
+    let (actions, next) = query.of(List::Actions, all, |action| action.name.clone())?;
+    Ok(Answer(Actions { actions, next }))
 }
 
 fn all_queues(api: &Api) -> Vec<QueueInfo> {
@@ -47,22 +54,27 @@ fn all_queues(api: &Api) -> Vec<QueueInfo> {
     get, path = "/queues", tag = "world", operation_id = "listQueues",
     responses((status = 200, description = "The queues, the default one first", body = Queues)),
 )]
-pub(in crate::http) async fn queues(State(api): State<Api>) -> Answer<Queues> {
+pub(in crate::http) async fn queues(State(api): State<Api>, _: Query<NoQuery>) -> Answer<Queues> {
     Answer(Queues { queues: all_queues(&api) })
 }
 
 /// The locks that plans have or wait for
 #[utoipa::path(
-    get, path = "/locks", tag = "world", operation_id = "listLocks",
-    responses((status = 200, description = "The locks, by name", body = Locks)),
+    get, path = "/locks", tag = "world", operation_id = "listLocks", params(PageQuery),
+    responses((status = 200, description = "A page of the locks, by name", body = Locks)),
 )]
-pub(in crate::http) async fn locks(State(api): State<Api>) -> Answer<Locks> {
+pub(in crate::http) async fn locks(
+    State(api): State<Api>,
+    Query(query): Query<PageQuery>,
+) -> Result<Answer<Locks>, Problem> {
     let info = |lock: turnwheel_engine::LockView| LockInfo {
         name: lock.name,
         holder: lock.holder.map(|plan| plan.to_string()),
         waiting: lock.waiting.iter().map(ToString::to_string).collect(),
     };
-    Answer(Locks { locks: api.world().locks().into_iter().map(info).collect() })
+    let all: Vec<LockInfo> = api.world().locks().into_iter().map(info).collect();
+    let (locks, next) = query.of(List::Locks, all, |lock| lock.name.clone())?;
+    Ok(Answer(Locks { locks, next }))
 }
 
 /// The span of time of ended plans.

@@ -11,8 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::plans::{page, scoped};
 use super::start::{created, encoded, repeated};
 use crate::api::{
-    JobExecutors, JobHistory, JobInfo, JobLaunched, JobOutcome, JobOutput, JobPage, JobSpec,
-    JobTimes,
+    JobExecutors, JobInfo, JobLaunched, JobOutcome, JobOutput, JobPage, JobSpec, JobTimes,
 };
 use crate::http::access::{Principal, Role};
 use crate::http::body::{Json, Key, NameAt, Part, Query, Who};
@@ -20,7 +19,7 @@ use crate::http::code::Code;
 use crate::http::cursor::{self, List};
 use crate::http::etag::{self, Precondition};
 use crate::http::limits::PAGE_MAX;
-use crate::http::page::PageQuery;
+use crate::http::page::{NoQuery, PageQuery};
 use crate::http::problem::Problem;
 use crate::http::state::Api;
 use crate::http::told::told;
@@ -109,6 +108,7 @@ pub(in crate::http) async fn list(
 pub(in crate::http) async fn executors(
     State(api): State<Api>,
     Who(who): Who,
+    _: Query<NoQuery>,
 ) -> Result<Answer<Value>, Problem> {
     let executors = jobs(&api)?.executors().clone();
     let starts = who.role == Role::Operate;
@@ -382,36 +382,6 @@ pub(in crate::http) async fn answer(
     let answered = jobs(&api)?.answer(&name, said.launch, said.outcome, &who.name).await?;
     note(&who, "answer", &name, &answered);
     Ok(Answer(show::job(&answered?)))
-}
-
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(in crate::http) struct HistoryQuery {
-    /// Only launches before this one.
-    before: Option<u64>,
-    /// Maximum number of launches; 1,000 at most.
-    #[param(minimum = 1, maximum = 1000, default = 50)]
-    limit: Option<u32>,
-}
-
-/// Launches of a job, the newest first
-#[utoipa::path(
-    get, path = "/jobs/{name}/history", tag = "jobs", operation_id = "getJobHistory",
-    params(
-        ("name" = String, Path, description = "The name of the job"),
-        HistoryQuery,
-    ),
-    responses((status = 200, description = "The launches", body = JobHistory)),
-)]
-pub(in crate::http) async fn history(
-    State(api): State<Api>,
-    NameAt(name): NameAt,
-    Query(query): Query<HistoryQuery>,
-) -> Result<Answer<Value>, Problem> {
-    let limit = page(query.limit, PAGE_MAX)?;
-    let found = jobs(&api)?.history(&name, query.before, limit).await?;
-    Ok(Answer(json!({ "launches": found.iter().map(show::launch).collect::<Vec<_>>() })))
 }
 
 /// Forgets the history of a job with its counts

@@ -14,9 +14,10 @@ use crate::api::{
     BucketInfo, ClassInfo, EntityInfo, EntityTypeInfo, EntityTypes, GroupInfo, LatencyInfo,
     RuntimeInfo, StoredInfo, TurnInfo, WorkerInfo,
 };
-use crate::http::body::Part;
+use crate::http::body::{Part, Query};
 use crate::http::code::Code;
 use crate::http::limits::STATE_SHOWN_BYTES;
+use crate::http::page::NoQuery;
 use crate::http::problem::Problem;
 use crate::http::show::{self, ms};
 use crate::http::state::Api;
@@ -26,7 +27,10 @@ use crate::http::state::Api;
     get, path = "/runtime", tag = "world", operation_id = "getRuntime",
     responses((status = 200, description = "The groups of workers", body = RuntimeInfo)),
 )]
-pub(in crate::http) async fn runtime(State(api): State<Api>) -> Answer<RuntimeInfo> {
+pub(in crate::http) async fn runtime(
+    State(api): State<Api>,
+    _: Query<NoQuery>,
+) -> Answer<RuntimeInfo> {
     let mut groups = api.world().groups();
     groups.extend_from_slice(&api.options().groups);
     let groups = groups.iter().map(group).collect();
@@ -113,7 +117,10 @@ fn latency(latency: Latency, spread: &[LatencyBucket]) -> LatencyInfo {
     get, path = "/entities", tag = "world", operation_id = "listEntityTypes",
     responses((status = 200, description = "The types, that of plans first", body = EntityTypes)),
 )]
-pub(in crate::http) async fn types(State(api): State<Api>) -> Answer<EntityTypes> {
+pub(in crate::http) async fn types(
+    State(api): State<Api>,
+    _: Query<NoQuery>,
+) -> Answer<EntityTypes> {
     let plans = api.world().plan_entities().types().into_iter().map(|of| kind(of, true));
     let others = api.options().entities.iter().flat_map(Entities::types);
     let types = plans.chain(others.map(|of| kind(of, false))).collect();

@@ -8,8 +8,9 @@ use axum::Json as Answer;
 use turnwheel_engine::KeepingView;
 
 use crate::api::{IncidentInfo, NodeInfo, Nodes, RetentionInfo, SlotMap, WorldInfo};
-use crate::http::body::{NameAt, Who};
+use crate::http::body::{NameAt, Query, Who};
 use crate::http::code::Code;
+use crate::http::page::NoQuery;
 use crate::http::problem::Problem;
 use crate::http::show;
 use crate::http::state::Api;
@@ -46,7 +47,10 @@ pub(in crate::http) async fn get(State(api): State<Api>) -> Result<Answer<WorldI
     get, path = "/nodes", tag = "world", operation_id = "listNodes",
     responses((status = 200, description = "The nodes, the oldest first", body = Nodes)),
 )]
-pub(in crate::http) async fn nodes(State(api): State<Api>) -> Result<Answer<Nodes>, Problem> {
+pub(in crate::http) async fn nodes(
+    State(api): State<Api>,
+    _: Query<NoQuery>,
+) -> Result<Answer<Nodes>, Problem> {
     Ok(Answer(Nodes { nodes: all_nodes(&api).await? }))
 }
 
@@ -103,7 +107,7 @@ pub(in crate::http) async fn drain(
     get, path = "/slots", tag = "world", operation_id = "getSlots",
     responses((status = 200, description = "Runs of slots with their owners", body = SlotMap)),
 )]
-pub(in crate::http) async fn slots(State(api): State<Api>) -> Answer<SlotMap> {
+pub(in crate::http) async fn slots(State(api): State<Api>, _: Query<NoQuery>) -> Answer<SlotMap> {
     let world = api.world();
     Answer(SlotMap::of(&world.slot_owners(), &world.worlds()))
 }
