@@ -46,7 +46,7 @@ codes! {
     EntityUnknown = "entity-unknown", NOT_FOUND, "There is no such type of entities, or no such key";
     EventInvalid = "event-invalid", BAD_REQUEST, "The request is no event";
     FlowExists = "flow-exists", CONFLICT, "This version of the flow has another content";
-    FlowInUse = "flow-in-use", CONFLICT, "Plans of the flow are not over";
+    FlowInUse = "flow-in-use", CONFLICT, "Plans or schedules use the flow";
     FlowInvalid = "flow-invalid", UNPROCESSABLE_ENTITY, "The flow cannot be used";
     FlowUnknown = "flow-unknown", NOT_FOUND, "There is no such flow";
     Forbidden = "forbidden", FORBIDDEN, "The role does not allow this";
