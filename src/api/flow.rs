@@ -90,6 +90,7 @@ pub struct FlowProblem {
 /// A flow is to begin.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "server", schema(example = json!({ "input": { "to": "ann" } })))]
 #[serde(deny_unknown_fields)]
 pub struct FlowRun {
     /// Its input.

@@ -112,6 +112,9 @@ pub struct OrderDone {
 /// An order for all plans that fit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "server", schema(example = json!({
+    "filter": { "states": ["paused"], "labels": { "flow.name": "mail" } }, "order": "resume", "dry_run": true,
+})))]
 #[serde(deny_unknown_fields)]
 pub struct BulkOrder {
     /// Filter of the plans. It must not be empty, unless plans are named.

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 /// A plan that is to begin.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "server", schema(example = json!({
+    "action": "flow", "input": { "flow": "shop/mail", "input": { "to": "ann" } },
+})))]
 #[serde(deny_unknown_fields)]
 pub struct Start {
     /// The name of its root action.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A request for tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "server", schema(example = json!({ "topics": ["mail"], "lease_ms": 30000, "wait_ms": 60000 })))]
 #[serde(deny_unknown_fields)]
 pub struct Lease {
     /// The topics that the worker takes tasks of.
@@ -86,6 +87,7 @@ pub struct Topic {
 /// The worker lives.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "server", schema(example = json!({ "details": { "sent": 7 } })))]
 #[serde(deny_unknown_fields)]
 pub struct TaskHeartbeat {
     /// Maximum silence of the worker from now on, in milliseconds; as before by default.
@@ -107,6 +109,7 @@ pub struct TaskHeld {
 /// The task is done.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "server", schema(example = json!({ "output": { "id": 7 } })))]
 #[serde(deny_unknown_fields)]
 pub struct TaskComplete {
     /// The output of the step.

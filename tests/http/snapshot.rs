@@ -104,6 +104,9 @@ fn each_operation_tells_who_may_ask_and_what_may_go_wrong() {
     };
     assert!(header(&put, "200", "ETag") && header(&put, "201", "Location"), "{put:#}");
     assert!(header(&put, "429", "Retry-After"));
+    for shape in ["Start", "FlowRun", "ScheduleSpec", "BulkOrder", "Lease", "TaskComplete"] {
+        assert!(api["components"]["schemas"][shape]["example"].is_object(), "{shape}");
+    }
     let run = operation("/api/v1/jobs/{name}/run", "post");
     assert!(header(&run, "200", "Idempotency-Replayed"));
     assert!(put["security"].as_array().is_some_and(|ways| ways.len() == 3));
