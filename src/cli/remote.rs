@@ -109,8 +109,8 @@ impl Remote {
         let message = format!("the server {} says: {detail}", self.address);
         match status {
             403 => Exit::failed(message).advice(
-                "its token has not the role for this: use one of the role operate, with --token or in \
-                 another context (turnwheel context list)",
+                "its token has not the role for this: give one of the role operate in TURNWHEEL_TOKEN, or \
+                 use another context (turnwheel context list)",
             ),
             401 => Exit::failed(message).advice(
                 "give its token in TURNWHEEL_TOKEN, as token in the configuration, or in a context \

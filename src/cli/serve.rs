@@ -306,7 +306,7 @@ async fn serve(
     // Other verbs find the server by it.
     announced.at(world, &server.url()).await?;
     announce(&server.url())?;
-    tracing::info!(address = %server.address(), store = announced.store.name(), "listening");
+    tracing::info!(address = %server.address(), store = announced.store.name(), sync = announced.settings.get("sync").0, "listening");
     let supervisor = Supervisor::of_environment();
     let reload = signals::reload(announced.settings, server.reloader(), &supervisor)
         .map_err(|error| failed(&error, "signals cannot be listened for"))?;

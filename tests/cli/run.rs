@@ -335,7 +335,7 @@ fn a_server_that_has_the_store_runs_the_flow() {
     let output = listens.wait_with_output().expect("it ends");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "{\n  \"word\": \"yes\"\n}\n");
     let add = ["schedule", "add", "n", "--every", "1h", "--action", "flow", "--input", "{}"];
-    folder.run(&add).fails(1, &["for «flow» is refused"]);
+    folder.run(&add).fails(1, &["the input of a flow names it"]);
     // The schedule of a flow begins when somebody asks for it, and not before.
     flow(&folder, "tick", TICK);
     let name = "flow:test/tick";

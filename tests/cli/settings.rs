@@ -162,7 +162,8 @@ fn shells_get_their_completions() {
 fn a_server_waits_for_the_disk_as_the_settings_say() {
     use std::io::{BufRead, BufReader};
     let folder = Folder::new();
-    for (sync, shown) in [("off", "sync: Off"), ("normal", "sync: Normal"), ("full", "sync: Full")]
+    for (sync, shown) in
+        [("off", "sync=\"off\""), ("normal", "sync=\"normal\""), ("full", "sync=\"full\"")]
     {
         let mut server = folder
             .command(&["serve", "--listen", "127.0.0.1:0"])

@@ -174,7 +174,7 @@ fn events_come_in_structured_binary_and_batch_mode() {
         ("content-type", "application/json"),
         ("ce-specversion", "1.0"),
         ("ce-id", "2"),
-        ("ce-source", "\"/shop two\""),
+        ("ce-source", "\"/shop/two\""),
         ("ce-type", "com.shop.paid"),
     ];
     let mut quoted = binary;

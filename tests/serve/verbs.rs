@@ -173,6 +173,7 @@ fn a_verb_gives_the_token_that_the_server_wants() {
         let advice = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains(says), "{said}");
         assert!(advice.contains("TURNWHEEL_TOKEN"), "what to do is said: {advice}");
+        assert_eq!(advice.contains("role operate"), token == Some("look"), "{advice}");
     }
     let mut command = place.command(&["cancel", &plan]);
     let output = command.env("TURNWHEEL_TOKEN", "s3cret").output().expect("it runs");
