@@ -4,9 +4,10 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::entry::Entry;
 use super::error::ScheduleError;
 use super::state::{Paused, Spec};
-use super::timetable::{Entry, Roster};
+use super::timetable::Roster;
 
 /// State that a schedule has to be in for a change; see [`Schedules::expecting`].
 ///

@@ -26,6 +26,7 @@
 //! | `rule` | the times, computed |
 //! | `launch` | one launch: its key, its jitter, its outcome |
 //! | `state` | the stored state of a schedule |
+//! | `entry` | a schedule in memory, damaged ones too |
 //! | `decide` | its next launches. Pure. |
 //! | `timetable` | the task of all schedules: stores them, has one timer |
 //! | `plans` | starts its plans, and takes their ends |
@@ -36,6 +37,7 @@
 
 mod decide;
 mod elsewhere;
+mod entry;
 mod error;
 mod expected;
 mod launch;

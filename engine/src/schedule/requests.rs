@@ -7,13 +7,14 @@ use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::{Completer, Completion, Context};
 
 use super::elsewhere::ScheduleRequest;
+use super::entry::{Answer, Entry};
 use super::error::ScheduleError;
 use super::expected::Expected;
 use super::launch::{number_of_key, Due, Occasion};
 use super::rule::Rule;
 use super::serving::Of;
 use super::state::{Kept, Paused, Range, Spec};
-use super::timetable::{Answer, Entry, Roster};
+use super::timetable::Roster;
 use super::view::ScheduleView;
 use super::Schedule;
 use crate::error::{cut, not_taken, unanswered};
@@ -259,6 +260,9 @@ impl Schedules<'_> {
                         if !fires {
                             return answer(reply, never());
                         }
+                        if entry.is_damaged() {
+                            entry.kept = Kept::new(spec.clone(), now);
+                        }
                         entry.kept.decided = now;
                         entry.kept.ranges.clear();
                         (entry.rule, entry.problem) = (rule, None);
@@ -329,7 +333,7 @@ impl Schedules<'_> {
         number: Option<u64>,
     ) -> Asked<PlanId> {
         self.ask(Of::One(name.clone()), move |roster, cx, reply| {
-            let (Some(now), found) = (roster.now(), roster.found(&name).map(|_| ())) else {
+            let (Some(now), found) = (roster.now(), roster.legible(&name).map(|_| ())) else {
                 return;
             };
             if let Err(error) = found {
@@ -367,7 +371,7 @@ impl Schedules<'_> {
 
     pub(super) fn backfill_here(&self, name: String, from: Time, until: Time) -> Asked<u64> {
         self.ask(Of::One(name.clone()), move |roster, cx, reply| {
-            let (Some(now), found) = (roster.now(), roster.found(&name).map(|_| ())) else {
+            let (Some(now), found) = (roster.now(), roster.legible(&name).map(|_| ())) else {
                 return;
             };
             if let Err(error) = found {
@@ -399,7 +403,7 @@ impl Schedules<'_> {
 
     pub(super) fn times_here(&self, name: String, after: Time, limit: usize) -> Asked<Vec<Time>> {
         self.ask(Of::One(name.clone()), move |roster, _, reply| {
-            answer(reply, roster.found(&name).map(|entry| entry.rule.preview(after, limit)));
+            answer(reply, roster.legible(&name).map(|entry| entry.rule.preview(after, limit)));
         })
     }
 
@@ -411,7 +415,8 @@ impl Schedules<'_> {
         let expected = self.expected.clone();
         self.ask(Of::One(name.clone()), move |roster, cx, reply| {
             let Some(now) = roster.now() else { return };
-            if let Err(error) = roster.expected(&name, &expected) {
+            let found = roster.expected(&name, &expected).and_then(|()| roster.legible(&name));
+            if let Err(error) = found {
                 return answer(reply, Err(error));
             }
             let Some(entry) = roster.entries.get_mut(&name) else { return };

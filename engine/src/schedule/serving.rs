@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use turnwheel_runtime::{Completion, Context};
 
+use super::entry::Entry;
 use super::error::ScheduleError;
-use super::timetable::{Entry, Roster, Timetable};
+use super::timetable::{Roster, Timetable};
 use crate::error::StoreError;
 use crate::limits::SCHEDULE_HELD_MAX;
 use crate::store::{slot_of_schedule, Owner, ScheduleRow, NO_EPOCH, SLOTS};
@@ -60,11 +61,7 @@ impl Timetable {
     }
 
     /// Takes those of the rows that are of these slots, and goes on with them.
-    pub(crate) fn restore(
-        &self,
-        rows: Vec<ScheduleRow>,
-        holds: Arc<Holds>,
-    ) -> Completion<Result<(), StoreError>> {
+    pub(crate) fn restore(&self, rows: Vec<ScheduleRow>, holds: Arc<Holds>) -> Completion<()> {
         self.task.call(move |roster, cx| roster.restore(rows, &holds, cx))
     }
 
@@ -118,12 +115,7 @@ impl Roster {
     }
 
     /// Takes rows of the store. One that was taken before stays: it may have changed since.
-    fn restore(
-        &mut self,
-        rows: Vec<ScheduleRow>,
-        holds: &Holds,
-        cx: &mut Context<'_, Self>,
-    ) -> Result<(), StoreError> {
+    fn restore(&mut self, rows: Vec<ScheduleRow>, holds: &Holds, cx: &mut Context<'_, Self>) {
         let now = self.holds();
         for row in rows {
             let slot = slot_of_schedule(&row.name);
@@ -134,7 +126,7 @@ impl Roster {
             if is_known || self.served.get(&slot) == Some(&epoch) {
                 continue;
             }
-            let entry = Entry::read(&row, epoch)?;
+            let entry = Entry::read(&row, epoch);
             let running = entry.kept.running.clone();
             self.forget(&row.name);
             self.entries.insert(row.name.clone(), entry);
@@ -146,7 +138,6 @@ impl Roster {
             self.advance(&row.name);
         }
         self.settle(cx);
-        Ok(())
     }
 
     /// Forgets the schedules of slots that are not held any more, or under another epoch.

@@ -118,16 +118,31 @@ impl Kept {
         }
     }
 
+    /// What is shown of a schedule whose stored bytes cannot be read.
+    pub(crate) fn unreadable() -> Self {
+        let spec = Spec {
+            timing: Timing::Manual,
+            overlap: Overlap::default(),
+            catch_up: CatchUp::default(),
+            jitter_us: 0,
+            action: String::new(),
+            input: Payload::default(),
+        };
+        Self::new(spec, Time::default())
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         postcard::to_extend(self, vec![FORMAT]).expect("it holds nothing that cannot be written")
     }
 
     pub(crate) fn decode(name: &str, bytes: &[u8]) -> Result<Self, StoreError> {
         let corrupt = |problem: &dyn std::fmt::Display| {
-            StoreError::Corrupt(format!("the schedule «{name}» cannot be read: {problem}"))
+            StoreError::Corrupt(format!(
+                "the schedule «{name}» cannot be read: {problem}; put it again or remove it"
+            ))
         };
         match bytes.split_first() {
-            Some((&CODED, _)) => Err(undecodable(bytes, "this world has no codec")),
+            Some((&CODED, _)) => Err(undecodable(bytes, "no codec here knows it")),
             Some((&FORMAT, rest)) => postcard::from_bytes(rest).map_err(|error| corrupt(&error)),
             Some((format, _)) => Err(corrupt(&format!("its format is {format}, not {FORMAT}"))),
             None => Err(corrupt(&"it is empty")),

@@ -14,11 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Weak;
 use std::time::Duration;
 
-use turnwheel_runtime::{Completer, Context, Group, Mailbox, SpawnError, Task, Timer};
+use turnwheel_runtime::{Context, Group, Mailbox, SpawnError, Task, Timer};
 
 use super::decide::Decisions;
+use super::entry::{Answer, Entry};
 use super::error::ScheduleError;
-use super::launch::Due;
 use super::rule::Rule;
 use super::serving::{Holds, Waiting};
 use super::state::Kept;
@@ -35,9 +35,6 @@ const MAILBOX: u64 = 1 << 18;
 
 /// Pause before a refusal of the store or a queue is retried.
 pub(super) const AGAIN: Duration = Duration::from_secs(1);
-
-/// Told when a change is durable, or is not.
-pub(super) type Answer = Box<dyn FnOnce(Result<&Entry, ScheduleError>) + Send>;
 
 /// The schedules of a world.
 #[derive(Clone, Debug)]
@@ -72,81 +69,6 @@ pub(crate) struct Roster {
 impl std::fmt::Debug for Roster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Roster").field("entries", &self.entries).finish_non_exhaustive()
-    }
-}
-
-/// A schedule in memory.
-pub(super) struct Entry {
-    pub(super) kept: Kept,
-    pub(super) rule: Rule,
-    /// The epoch of its slot under which it was read or made.
-    pub(super) epoch: u64,
-    /// The stored state, and its version; 0 if there is none.
-    pub(super) stored: Option<Kept>,
-    pub(super) version: u64,
-    pub(super) wakes_at: Option<Time>,
-    /// When to try again what was refused.
-    pub(super) again: Option<Time>,
-    /// Reason for having no times: the stored state cannot be read here.
-    pub(super) problem: Option<String>,
-    /// Launches that were asked for and not answered.
-    pub(super) flying: BTreeSet<Due>,
-    /// Plans that ran when it was stored, of which nothing was heard since: before that, nothing is
-    /// decided.
-    pub(super) unknown: BTreeSet<PlanId>,
-    /// Failed reads of plans.
-    pub(super) looks: BTreeMap<PlanId, u32>,
-    /// Plans that were told to end.
-    pub(super) cancelled: BTreeSet<PlanId>,
-    pub(super) answers: Vec<Answer>,
-    /// Waiters for a launch.
-    pub(super) waiting: BTreeMap<Due, Completer<Result<PlanId, ScheduleError>>>,
-    pub(super) is_removed: bool,
-}
-
-impl std::fmt::Debug for Entry {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Entry").field("kept", &self.kept).finish_non_exhaustive()
-    }
-}
-
-impl Entry {
-    pub(super) fn new(kept: Kept, rule: Rule, epoch: u64) -> Self {
-        Self {
-            kept,
-            rule,
-            epoch,
-            stored: None,
-            version: 0,
-            wakes_at: None,
-            again: None,
-            problem: None,
-            flying: BTreeSet::new(),
-            unknown: BTreeSet::new(),
-            looks: BTreeMap::new(),
-            cancelled: BTreeSet::new(),
-            answers: Vec::new(),
-            waiting: BTreeMap::new(),
-            is_removed: false,
-        }
-    }
-
-    /// Whether there is nothing that the store does not know.
-    pub(super) fn is_stored(&self) -> bool {
-        self.stored.as_ref() == Some(&self.kept)
-    }
-
-    pub(super) fn read(row: &ScheduleRow, epoch: u64) -> Result<Self, StoreError> {
-        let kept = Kept::decode(&row.name, &row.data)?;
-        let (rule, problem) = match Rule::of(&kept.spec.timing) {
-            Ok(rule) => (rule, None),
-            Err(error) => {
-                tracing::error!(schedule = row.name, %error, "a schedule has no times here");
-                (Rule::Manual, Some(error.to_string()))
-            }
-        };
-        let stored = Some(kept.clone());
-        Ok(Self { stored, version: row.version, problem, ..Self::new(kept, rule, epoch) })
     }
 }
 
@@ -217,12 +139,23 @@ impl Roster {
         entry.ok_or_else(|| ScheduleError::Unknown(name.to_owned()))
     }
 
+    /// The same, unless its stored bytes cannot be read: putting it again and removing it is all
+    /// that can be done then.
+    pub(super) fn legible(&self, name: &str) -> Result<&Entry, ScheduleError> {
+        let entry = self.found(name)?;
+        match &entry.damage {
+            Some(error) if entry.is_damaged() => Err(ScheduleError::Store(error.clone())),
+            _ => Ok(entry),
+        }
+    }
+
     /// Adds one, or puts it in the place of one that is being removed.
     pub(super) fn add(&mut self, name: &str, kept: Kept, rule: Rule) {
         let epoch = self.held(name);
         match self.entries.get_mut(name) {
             Some(entry) => {
                 (entry.kept, entry.rule, entry.is_removed) = (kept, rule, false);
+                entry.problem = None;
             }
             None => {
                 self.entries.insert(name.to_owned(), Entry::new(kept, rule, epoch));
@@ -260,7 +193,7 @@ impl Roster {
         if let Some(at) = entry.wakes_at.take() {
             self.days.remove(&(at, name.to_owned()));
         }
-        if entry.is_removed || !entry.unknown.is_empty() {
+        if entry.is_removed || entry.is_damaged() || !entry.unknown.is_empty() {
             return;
         }
         let before = (entry.kept.decided, entry.kept.going.len(), entry.kept.queue.len());
@@ -327,6 +260,10 @@ impl Roster {
         for name in std::mem::take(&mut self.dirty) {
             let Some(entry) = self.entries.get_mut(&name) else { continue };
             let (kept, is_removal) = (entry.kept.clone(), entry.is_removed);
+            debug_assert!(
+                is_removal || !entry.is_damaged(),
+                "its bytes are all that is left of it"
+            );
             let data = (!is_removal).then(|| kept.encode());
             let (from, epoch) = (entry.version, entry.epoch);
             writes.push(ScheduleWrite { name: name.clone(), from, data, epoch });
@@ -387,6 +324,7 @@ impl Roster {
         };
         entry.version = if is_removal { 0 } else { entry.version + 1 };
         entry.stored = (!is_removal).then_some(kept);
+        entry.damage = None;
         for answer in answers {
             answer(Ok(entry));
         }
@@ -426,6 +364,10 @@ impl Roster {
                 let under_way = std::mem::replace(&mut entry.kept, stored.clone()).running;
                 entry.kept.running.retain(|plan| under_way.contains(plan));
                 self.try_again(&change.name);
+            }
+            None if entry.damage.is_some() => {
+                let error = entry.damage.take().expect("it was looked at");
+                *entry = Entry::damaged(entry.version, entry.epoch, error);
             }
             None => {
                 let at = entry.wakes_at;

@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 
 use turnwheel_runtime::Context;
 
+use super::entry::Entry;
 use super::error::ScheduleError;
 use super::serving::moved;
-use super::timetable::{Change, Entry, Roster};
+use super::timetable::{Change, Roster};
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::store::ScheduleRow;
@@ -80,7 +81,7 @@ impl Roster {
             return self.settle(cx);
         }
         let read = |row: &ScheduleRow| Entry::read(row, epoch);
-        let row = match row.and_then(|row| row.as_ref().map(read).transpose()) {
+        let row = match row.map(|row| row.as_ref().map(read)) {
             Ok(row) => row,
             Err(error) => {
                 self.take_back(change, &error);
@@ -120,9 +121,10 @@ mod tests {
     use turnwheel_runtime::sim::Sim;
 
     use super::*;
+    use crate::schedule::entry::Answer;
     use crate::schedule::rule::Rule;
     use crate::schedule::state::{Kept, Spec};
-    use crate::schedule::timetable::{Answer, Timetable};
+    use crate::schedule::timetable::Timetable;
     use crate::schedule::Timing;
     use crate::time::Time;
 

@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::entry::Entry;
 use super::expected::revision;
 use super::launch::{jitter, Launch};
 use super::rule::Rule;
 use super::state::{Counts, Paused, Spec};
-use super::timetable::Entry;
 use super::timing::{CatchUp, Overlap, Timing};
-use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::payload::Payload;
 use crate::store::ScheduleRow;
@@ -57,8 +56,8 @@ pub struct ScheduleView {
 
 impl ScheduleView {
     /// As a store has it, where no world is.
-    pub(crate) fn read(row: &ScheduleRow) -> Result<Self, StoreError> {
-        Ok(Self::of(&row.name, &Entry::read(row, crate::store::NO_EPOCH)?))
+    pub(crate) fn read(row: &ScheduleRow) -> Self {
+        Self::of(&row.name, &Entry::read(row, crate::store::NO_EPOCH))
     }
 
     /// The revision of its settings and its pause, for [`Expected`](super::Expected). Launches do

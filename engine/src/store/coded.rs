@@ -79,32 +79,6 @@ impl<S: Store> CodedStore<S> {
     }
 }
 
-impl<S: Store + ?Sized> Store for &S {
-    fn open(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
-        (**self).open()
-    }
-
-    fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
-        (**self).writer()
-    }
-
-    fn reader(&self) -> Result<Box<dyn StoreReader>, StoreError> {
-        (**self).reader()
-    }
-
-    fn members(&self) -> Result<Option<Box<dyn Members>>, StoreError> {
-        (**self).members()
-    }
-
-    fn keeper(&self) -> Result<Box<dyn StoreKeeper>, StoreError> {
-        (**self).keeper()
-    }
-
-    fn name(&self) -> String {
-        (**self).name()
-    }
-}
-
 impl<S: Store> Store for CodedStore<S> {
     fn open(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
         let (inner, codec) = (self.inner.open()?, Arc::clone(&self.codec));
@@ -305,7 +279,12 @@ impl StoreWriter for Writer {
     fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
         let codec = &*self.codec;
         let write = |write: &ScheduleWrite| -> Result<ScheduleWrite, StoreError> {
-            let data = write.data.as_ref().map(|data| encoded(codec, data)).transpose()?;
+            // A row that could not be decoded is copied as it is.
+            let encode = |data: &Vec<u8>| match data.first() {
+                Some(&CODED) => Ok(data.clone()),
+                _ => encoded(codec, data),
+            };
+            let data = write.data.as_ref().map(encode).transpose()?;
             Ok(ScheduleWrite { data, ..write.clone() })
         };
         let writes = writes.iter().map(write).collect::<Result<Vec<_>, StoreError>>()?;
@@ -323,8 +302,15 @@ struct Reader {
 }
 
 impl Reader {
-    fn schedule_of(&self, row: ScheduleRow) -> Result<ScheduleRow, StoreError> {
-        Ok(ScheduleRow { data: decoded(&*self.codec, row.data)?, ..row })
+    /// A row that cannot be decoded is left as it is: its schedule says so, and the others are read.
+    fn schedule_of(&self, row: ScheduleRow) -> ScheduleRow {
+        match decoded(&*self.codec, row.data.clone()) {
+            Ok(data) => ScheduleRow { data, ..row },
+            Err(error) => {
+                tracing::error!(schedule = row.name, %error, "a schedule is unreadable");
+                row
+            }
+        }
     }
 }
 
@@ -486,11 +472,11 @@ impl StoreReader for Reader {
     }
 
     fn schedule(&mut self, name: &str) -> Result<Option<ScheduleRow>, StoreError> {
-        self.inner.schedule(name)?.map(|row| self.schedule_of(row)).transpose()
+        Ok(self.inner.schedule(name)?.map(|row| self.schedule_of(row)))
     }
 
     fn schedules(&mut self, after: &str, limit: usize) -> Result<Vec<ScheduleRow>, StoreError> {
         let rows = self.inner.schedules(after, limit)?;
-        rows.into_iter().map(|row| self.schedule_of(row)).collect()
+        Ok(rows.into_iter().map(|row| self.schedule_of(row)).collect())
     }
 }

@@ -116,6 +116,32 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn name(&self) -> String;
 }
 
+impl<S: Store + ?Sized> Store for &S {
+    fn open(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
+        (**self).open()
+    }
+
+    fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
+        (**self).writer()
+    }
+
+    fn reader(&self) -> Result<Box<dyn StoreReader>, StoreError> {
+        (**self).reader()
+    }
+
+    fn members(&self) -> Result<Option<Box<dyn Members>>, StoreError> {
+        (**self).members()
+    }
+
+    fn keeper(&self) -> Result<Box<dyn StoreKeeper>, StoreError> {
+        (**self).keeper()
+    }
+
+    fn name(&self) -> String {
+        (**self).name()
+    }
+}
+
 /// Work that keeps a store in order, beside its writer.
 pub trait StoreKeeper: Send {
     /// Does upkeep that is due. Commits continue meanwhile.

@@ -175,7 +175,7 @@ impl StoreView {
         limit: usize,
     ) -> Result<Vec<ScheduleView>, StoreError> {
         let rows = self.reader.schedules(after, limit)?;
-        rows.iter().map(ScheduleView::read).collect()
+        Ok(rows.iter().map(ScheduleView::read).collect())
     }
 
     /// The locks that plans have, by name.

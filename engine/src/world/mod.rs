@@ -386,7 +386,7 @@ impl World {
                 let page = self.shared.journal.read(read).await.map_err(lost)??;
                 let is_last = page.len() < START_PAGE;
                 after = page.last().map(|row| row.name.clone()).unwrap_or_default();
-                timetable.restore(page, Arc::clone(&unread)).await.map_err(lost)??;
+                timetable.restore(page, Arc::clone(&unread)).await.map_err(lost)?;
                 if is_last {
                     break;
                 }

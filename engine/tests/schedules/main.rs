@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod damaged;
 mod launches;
 mod times;
 mod trouble;

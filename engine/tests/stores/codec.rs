@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use turnwheel_engine::store::{Append, Batch, Filter, Store, Verdict};
 use turnwheel_engine::{
-    ChunkCursor, Codec, CodedStore, MemoryStore, Next, PlanError, PlanId, PlanResult, StoreError,
-    World, WorldBuilder,
+    ChunkCursor, Codec, CodedStore, MemoryStore, Next, PlanError, PlanId, PlanResult, Schedule,
+    StoreError, World, WorldBuilder,
 };
 use turnwheel_runtime::sim::Sim;
 use turnwheel_sqlite::SqliteStore;
@@ -290,4 +290,25 @@ fn snapshot_that_cannot_be_encoded_is_left_out() {
     let rows = theatre.store.reader().unwrap().list(&Filter::default()).expect("it lists");
     assert_eq!(rows.len(), 2, "rows for searches are written");
     assert_eq!(theatre.settle(&plan).labels["side"], "left");
+}
+
+#[test]
+fn schedule_without_its_key_says_so_and_keeps_its_bytes_and_others_are_listed() {
+    let theatre = Theatre::with(|_| {}, with(&["old"]));
+    let put = |theatre: &Theatre, name: &str| {
+        let schedule = Schedule::manual(name).action::<Piece>(&"good".to_owned()).unwrap();
+        theatre.done(theatre.world.schedules().put(schedule)).unwrap();
+    };
+    put(&theatre, "a");
+    let theatre = theatre.crash_with(|_| {}, with(&["new"]));
+    put(&theatre, "b");
+    let problems = |theatre: &Theatre| -> Vec<String> {
+        let views = theatre.done(theatre.world.schedules().list("", 9)).unwrap();
+        views.into_iter().map(|view| view.problem.unwrap_or_default()).collect()
+    };
+    let said = problems(&theatre);
+    assert!(said[0].contains("the key «old» cannot be decoded"), "{said:?}");
+    assert_eq!(said[1..], [""]);
+    let theatre = theatre.crash_with(|_| {}, with(&["old", "new"]));
+    assert_eq!(problems(&theatre), ["", ""], "nothing is lost");
 }

@@ -5,7 +5,7 @@ use turnwheel_engine::PlanState;
 use super::{Cluster, Duration, LEASE, TICK};
 
 /// Triggers plans at the first node. No time passes, so that their rows stay behind.
-fn trigger(cluster: &mut Cluster, text: &str, count: usize) {
+pub(super) fn trigger(cluster: &mut Cluster, text: &str, count: usize) {
     for _ in 0..count {
         cluster.trigger(0, text);
         let (_, mut trigger) = cluster.asked.pop().expect("it is on its way");

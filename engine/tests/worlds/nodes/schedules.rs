@@ -1,11 +1,12 @@
 //! Schedules over nodes: each is served by the owner of its slot.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use turnwheel_engine::schedule::ScheduleView;
-use turnwheel_engine::store::slot_of_schedule;
-use turnwheel_engine::Schedule;
+use turnwheel_engine::store::{slot_of_schedule, ScheduleWrite, Store, Swap};
+use turnwheel_engine::{PlanState, Schedule};
 
 use super::keys::wait;
 use super::{Cluster, Piece};
@@ -105,4 +106,41 @@ fn schedules_are_served_at_any_node_and_launch_each_time_once() {
     let launched = usize::try_from(views[0].counts.launched).expect("few");
     assert_eq!(cluster.rows().len(), launched, "a plan for each");
     assert!(launched >= before + 4, "the other node goes on: {launched}");
+}
+
+/// Writes bytes that are no schedule over one, under the epoch of its owner.
+fn damage(cluster: &Cluster, name: &str) {
+    let store = cluster.base.of_node(&Arc::default());
+    let row = store.reader().expect("it opens").schedule(name).expect("it is read");
+    let row = row.expect("it is there");
+    let epoch = cluster.base.worlds().owners()[slot_of_schedule(name)].epoch;
+    let (name, from, data) = (row.name, row.version, Some(vec![0xde, 0xad]));
+    let write = ScheduleWrite { name, from, data, epoch };
+    let swaps = store.open().expect("it opens").write_schedules(&[write]);
+    assert_eq!(swaps.expect("it is written"), [Swap::Done]);
+}
+
+#[test]
+fn new_owner_of_a_damaged_schedule_lists_it_and_goes_on_with_plans_and_all_others() {
+    let mut cluster = Cluster::new(8, 2, false);
+    cluster.run(Duration::from_secs(5));
+    put_all(&mut cluster);
+    super::adoption::trigger(&mut cluster, "w", 4);
+    let gone = cluster.nodes[0].world.id();
+    let is_of_it = |name: &String| cluster.base.worlds().owner(slot_of_schedule(name)) == gone;
+    let damaged = (0..COUNT).map(name).find(is_of_it).expect("it serves some");
+    damage(&cluster, &damaged);
+    let taken = cluster.taken.clone();
+    cluster.kill(0);
+    cluster.run(Duration::from_secs(20));
+    let rows = cluster.rows();
+    let is_over = |plan| rows.iter().any(|row| row.0 == plan && row.1 == PlanState::Stopped);
+    assert!(taken.into_iter().all(is_over), "plans of the node that is gone go on");
+    let views = list(&mut cluster, 0);
+    assert_eq!(views.len(), COUNT);
+    for view in views {
+        let is_damaged = view.problem.is_some_and(|problem| problem.contains("cannot be read"));
+        assert_eq!(is_damaged, view.name == damaged, "{}", view.name);
+        assert_eq!(view.counts.launched == 0, is_damaged, "{}", view.name);
+    }
 }
