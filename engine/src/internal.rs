@@ -12,7 +12,7 @@ use turnwheel_runtime::{Completion, Failure};
 
 use crate::action::{Action, StepContext};
 use crate::connect::{Answer, AnswerKind, ConnectError, Request, RequestKind};
-use crate::error::{PlanError, StoreError};
+use crate::error::{PlanError, StoreError, TriggerError};
 use crate::id::{PlanId, StepId};
 use crate::payload::Payload;
 use crate::plan::{Plan, Record};
@@ -118,20 +118,22 @@ pub async fn on_pool<T: Send + 'static>(
 ///
 /// # Errors
 ///
-/// The other world has not answered, or not with what became of the event.
+/// The other world has not answered, or not with what became of the event. Inside of the outcome:
+/// why it did not take the event.
 pub async fn publish_to(
     world: &World,
     other: u64,
     event: Payload,
     limit: Duration,
-) -> Result<Heard, ConnectError> {
+) -> Result<Result<Heard, TriggerError>, ConnectError> {
     let request = Request(RequestKind::Publish { event });
     let hub = world.shared().hub();
     match hub.call_within(world.id(), other, request, limit).await? {
         Answer(AnswerKind::Published { delivered, undecided, started }) => {
             let (delivered, undecided) = (delivered as usize, undecided as usize);
-            Ok(Heard { delivered, undecided, started })
+            Ok(Ok(Heard { delivered, undecided, started }))
         }
+        Answer(AnswerKind::Begun(Err(error))) => Ok(Err(error)),
         other => Err(ConnectError::Refused(format!("a strange answer: {other:?}"))),
     }
 }

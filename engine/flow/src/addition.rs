@@ -3,6 +3,7 @@
 use std::fmt;
 
 use turnwheel_actors::entity::StoreError as StateError;
+use turnwheel_engine::internal::unanswered;
 use turnwheel_engine::StoreError;
 
 use crate::definition::Flow;
@@ -80,8 +81,8 @@ impl Flows {
     /// The schedules cannot be read.
     pub async fn other_schedule(&self, flow: &Flow) -> Result<Option<String>, FlowError> {
         let name = schedule_name(flow.namespace(), flow.name());
-        let wrong = |error: &dyn fmt::Display| FlowError::Schedule(error.to_string());
-        let found = self.world.schedules().get(&name).await.map_err(|error| wrong(&error))?;
+        let found = self.world.schedules().get(&name).await;
+        let found = found.map_err(|failure| FlowError::passing(&unanswered(&failure)))?;
         let Ok(found) = found else { return Ok(None) };
         let start: Option<FlowStart> = found.input.read().ok();
         let other = start.filter(|start| start.definition != flow.hash());

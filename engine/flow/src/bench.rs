@@ -8,7 +8,9 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use turnwheel_engine::internal::{key_of_cause, Heard, Later, Plugin, WeakWorld};
 use turnwheel_engine::plan::Plan;
-use turnwheel_engine::{BuildError, Payload, PlanId, StoreError, TriggerOptions, World};
+use turnwheel_engine::{
+    BuildError, Payload, PlanError, PlanId, StoreError, TriggerError, TriggerOptions, World,
+};
 
 use crate::bus::{self, Bus, Published};
 use crate::definition::{load, Flow};
@@ -120,13 +122,23 @@ impl Plugin for Bench {
         &'a self,
         world: &'a World,
         event: Payload,
-    ) -> Later<'a, Result<Heard, String>> {
+    ) -> Later<'a, Result<Heard, TriggerError>> {
         Box::pin(async move {
-            let event: Value = event.read().map_err(|error| error.to_string())?;
-            let event = CloudEvent::from_value(event).map_err(|error| error.to_string())?;
+            let wrong = |error: &dyn fmt::Display| {
+                let (action, problem) = ("an event".to_owned(), error.to_string());
+                TriggerError::Input { action, problem }
+            };
+            let event: Value = event.read().map_err(|error| wrong(&error))?;
+            let event = CloudEvent::from_value(event).map_err(|error| wrong(&error))?;
             let told = self.bus.tell(self, world, &event).await;
             let Published { delivered, undecided, started, .. } =
-                told.map_err(|error| error.to_string())?;
+                told.map_err(|error| match error {
+                    FlowError::Trigger(error) => error,
+                    FlowError::Store(error) | FlowError::Plan(PlanError::Store(error)) => {
+                        error.into()
+                    }
+                    error => TriggerError::Refused(error.to_string()),
+                })?;
             Ok(Heard { delivered, undecided, started })
         })
     }

@@ -182,7 +182,8 @@ impl Bus {
             let mut others = internal::worlds_with(world, FlowPlan::NAME);
             let runs_plans = internal::runs_plans(world);
             if others.is_empty() && !runs_plans {
-                return Err(unable("no world that runs flows is there: start one".to_owned()));
+                let what = "events".to_owned();
+                return Err(FlowError::passing(&ConnectError::NoExecutor { what }));
             }
             others.retain(|other| *other != own);
             published = Published::default();
@@ -193,6 +194,7 @@ impl Bus {
             for other in others {
                 match internal::publish_to(world, other, payload.clone(), ANSWER).await {
                     Ok(heard) => {
+                        let heard = heard?;
                         published.delivered += heard.delivered;
                         published.undecided += heard.undecided;
                         published.started.extend(heard.started);
@@ -204,7 +206,7 @@ impl Bus {
                         | ConnectError::Gone { .. }
                         | ConnectError::Ending { .. },
                     ) => has_changed = true,
-                    Err(error) => return Err(unable(error.to_string())),
+                    Err(error) => return Err(FlowError::passing(&error)),
                 }
             }
             if !has_changed {
@@ -277,7 +279,7 @@ impl Bus {
                 }
                 Ok(Err(error)) => problem = problem.or(Some(error.into())),
                 Err(failure) => {
-                    problem = problem.or_else(|| Some(FlowError::Ended(unanswered(&failure))));
+                    problem = problem.or_else(|| Some(FlowError::passing(&unanswered(&failure))));
                 }
             }
         }

@@ -9,8 +9,8 @@ use turnwheel_engine::action::Action;
 use turnwheel_engine::plan::PlanState;
 use turnwheel_engine::store::Filter;
 use turnwheel_engine::{
-    internal, Named, Payload, PlanError, PlanId, PlanView, Queue, Schedule, StoreError,
-    TriggerError, TriggerOptions, Triggering, World, WorldBuilder,
+    internal, Named, Payload, PlanError, PlanId, PlanView, Queue, Schedule, ScheduleError,
+    StoreError, TriggerError, TriggerOptions, Triggering, World, WorldBuilder,
 };
 
 use crate::bench::Bench;
@@ -119,12 +119,32 @@ pub enum FlowError {
     /// Its schedule was refused.
     #[error("{0}")]
     Schedule(String),
+    /// Nobody could do it at the moment. Asked for again it is done once.
+    #[error("{0}: try again")]
+    Passing(String),
     /// The flow has faulted.
     #[error("{0}")]
     Faulted(Box<Fault>),
     /// It was ended by somebody, or failed in a way that no flow can catch.
     #[error("the flow was ended: {0}")]
     Ended(String),
+}
+
+impl FlowError {
+    pub(crate) fn passing(error: &dyn fmt::Display) -> Self {
+        Self::Passing(error.to_string())
+    }
+}
+
+/// A schedule that could not be stored for the moment is not one that is wrong.
+impl From<ScheduleError> for FlowError {
+    fn from(error: ScheduleError) -> Self {
+        match error {
+            ScheduleError::Store(error) => error.into(),
+            ScheduleError::Refused(_) | ScheduleError::Changed(_) => Self::passing(&error),
+            error => Self::Schedule(error.to_string()),
+        }
+    }
 }
 
 /// Flows for a world that is described.
@@ -283,13 +303,11 @@ impl Flows {
     /// The schedule was refused.
     pub async fn schedule(&self, flow: &Flow) -> Result<(), FlowError> {
         let name = schedule_name(flow.namespace(), flow.name());
-        let wrong = |error: &dyn fmt::Display| FlowError::Schedule(error.to_string());
+        let unanswered = |failure| FlowError::passing(&internal::unanswered(&failure));
         let schedule = match &flow.definition().schedule {
             Some(Start::Every(period)) => Schedule::every(name, *period),
             Some(Start::After(pause)) => Schedule::after(name, *pause),
-            Some(Start::Cron { pattern, zone }) => {
-                Schedule::cron(name, pattern).map_err(|error| wrong(&error))?.zone(zone)
-            }
+            Some(Start::Cron { pattern, zone }) => Schedule::cron(name, pattern)?.zone(zone),
             Some(Start::Collected) => {
                 let key = format!("starts:{}", flow.hash());
                 let options = internal::key_of_cause(TriggerOptions::new(), key).by(flow.id());
@@ -305,9 +323,8 @@ impl Flows {
             _ => turnwheel_engine::schedule::Overlap::Allow,
         };
         let schedule = schedule.overlap(overlap);
-        let schedule = schedule.action::<FlowPlan>(&start).map_err(|error| wrong(&error))?;
-        let put = self.world.schedules().put(schedule).await.map_err(|error| wrong(&error))?;
-        put.map_err(|error| wrong(&error))?;
+        let schedule = schedule.action::<FlowPlan>(&start)?;
+        let _put = self.world.schedules().put(schedule).await.map_err(unanswered)??;
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use turnwheel_actors::entity::StoreError as StateError;
+use turnwheel_engine::internal::unanswered;
 use turnwheel_engine::schedule::Expected;
 use turnwheel_engine::{Action as _, ScheduleError, StoreError};
 
@@ -113,9 +114,9 @@ impl Flows {
 
     async fn remove_schedule(&self, entry: &FlowEntry) -> Result<(), FlowError> {
         let name = schedule_name(&entry.namespace, &entry.name);
-        let wrong = |error: &dyn fmt::Display| FlowError::Schedule(error.to_string());
+        let passing = |failure| FlowError::passing(&unanswered(&failure));
         for _ in 0..ATTEMPTS {
-            let found = self.world.schedules().get(&name).await.map_err(|error| wrong(&error))?;
+            let found = self.world.schedules().get(&name).await.map_err(passing)?;
             let Ok(found) = found else { return Ok(()) };
             let start: Option<FlowStart> = found.input.read().ok();
             if start.is_none_or(|start| start.definition != entry.hash) {
@@ -124,12 +125,12 @@ impl Flows {
             // Only this one: meanwhile a newer version may have said another schedule.
             let this = Expected::Revisions(vec![found.revision()]);
             let removed = self.world.schedules().expecting(this).remove(&name).await;
-            match removed.map_err(|error| wrong(&error))? {
+            match removed.map_err(passing)? {
                 Err(ScheduleError::Edited { .. }) => {}
-                outcome => return outcome.map_err(|error| wrong(&error)),
+                outcome => return outcome.map_err(FlowError::from),
             }
         }
-        Err(wrong(&"it is changed by others again and again"))
+        Err(FlowError::passing(&"its schedule is changed by others again and again"))
     }
 }
 

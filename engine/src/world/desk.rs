@@ -5,6 +5,7 @@ use std::sync::Arc;
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::{Completer, Completion};
 
+use super::plugin::Heard;
 use super::{Shared, World};
 use crate::connect::{Answer, AnswerKind, ConnectError, Request, RequestKind, Word};
 use crate::error::{not_taken, unanswered, PlanError, TriggerError};
@@ -124,14 +125,16 @@ impl Shared {
         let world = World::of(self);
         self.hub().spawn(async move {
             let heard = plugin.take_event(&world, event).await;
-            let _late = told.complete(heard.map(|published| {
-                let (delivered, undecided) = (published.delivered, published.undecided);
-                let (delivered, undecided) = (delivered as u64, undecided as u64);
-                let started = published.started;
-                Answer(AnswerKind::Published { delivered, undecided, started })
-            }));
+            let _late = told.complete(Ok(Answer(match heard {
+                Ok(Heard { delivered, undecided, started }) => {
+                    let (delivered, undecided) = (delivered as u64, undecided as u64);
+                    AnswerKind::Published { delivered, undecided, started }
+                }
+                // The sender has to know whether it may try again.
+                Err(error) => AnswerKind::Begun(Err(error)),
+            })));
         });
-        taken.map(|outcome| outcome.map_err(ConnectError::Refused))
+        taken
     }
 
     fn order<M: Send + 'static>(

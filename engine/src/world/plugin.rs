@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use super::World;
-use crate::error::{BuildError, StoreError};
+use crate::error::{BuildError, StoreError, TriggerError};
 use crate::id::PlanId;
 use crate::payload::Payload;
 use crate::plan::Plan;
@@ -40,7 +40,7 @@ pub trait Plugin: Send + Sync + fmt::Debug + 'static {
         &'a self,
         world: &'a World,
         event: Payload,
-    ) -> Later<'a, Result<Heard, String>>;
+    ) -> Later<'a, Result<Heard, TriggerError>>;
 }
 
 /// Outcome of an event in one world.

@@ -53,6 +53,7 @@ impl From<FlowError> for Problem {
             FlowError::Store(error) => error.into(),
             FlowError::Plan(error) => error.into(),
             FlowError::Trigger(error) => error.into(),
+            FlowError::Passing(_) => Self::new(Code::PlanRefused, detail).again_after(1),
             _ => Self::new(Code::Internal, detail),
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{json, Value};
 use turnwheel_engine::schedule::Schedule;
-use turnwheel_engine::{MemoryStore, Payload, PlanHandle, StoreError, World};
+use turnwheel_engine::{MemoryStore, Payload, PlanHandle, StoreError, TriggerError, World};
 use turnwheel_flow::{result, CloudEvent, FakeIo, Flow, FlowError, Flows, WithFlows};
 use turnwheel_runtime::sim::Sim;
 use turnwheel_testkit::FaultStore;
@@ -106,6 +106,43 @@ fn an_emitted_event_starts_a_flow_once_however_many_worlds_there_are() {
     assert_eq!(published.started.len(), 1);
     let plan = first.plan(published.started[0]);
     assert_eq!(got(&stage, &first, &plan), json!({ "n": 1 }));
+}
+
+#[test]
+fn event_that_another_world_cannot_store_now_is_refused_as_passing_and_taken_when_it_comes_again() {
+    let store = FaultStore::new(MemoryStore::new());
+    let stage = Stage::over(store.clone());
+    let client = World::builder().name("client").client().flows(FakeIo::new());
+    let client = stage.join("client", client);
+    let asked = Flows::new(&client).expect("it has flows");
+    let nobody = stage.passing(asked.publish(event("7")));
+    assert!(matches!(nobody, Err(FlowError::Passing(_))), "{nobody:?}");
+    let (_executor, flows) = executor(&stage, "first");
+    let begins = load(
+        "schedule: { on: { one: { with: { type: a.b } } } }\ndo: [ { s: { set: { n: 1 } } } ]\n",
+    );
+    stage.passing(flows.add(&begins)).expect("it is added");
+    store.fail_entries(StoreError::Failed("read-only for a moment".to_owned()));
+    let refused = stage.passing(asked.publish(event("7")));
+    let is_passing = matches!(refused, Err(FlowError::Trigger(TriggerError::Store(_))));
+    assert!(is_passing, "{refused:?}");
+    store.heal();
+    let published = stage.passing(asked.publish(event("7"))).expect("the store is well again");
+    assert_eq!(published.started.len(), 1);
+}
+
+#[test]
+fn schedule_of_a_flow_that_cannot_be_stored_now_is_no_wrong_schedule() {
+    let store = FaultStore::new(MemoryStore::new());
+    let stage = Stage::over(store.clone());
+    let (_world, flows) = executor(&stage, "first");
+    let flow = load("schedule: { every: { hours: 1 } }\ndo: [ { s: { set: { n: 1 } } } ]\n");
+    stage.passing(flows.add(&flow)).expect("it is added");
+    store.fail(StoreError::Failed("read-only for a moment".to_owned()));
+    let refused = stage.passing(flows.schedule(&flow));
+    assert!(matches!(refused, Err(FlowError::Store(_))), "{refused:?}");
+    store.heal();
+    stage.passing(flows.schedule(&flow)).expect("the store is well again");
 }
 
 #[test]
