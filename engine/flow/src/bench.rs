@@ -12,7 +12,7 @@ use turnwheel_engine::{
     BuildError, Payload, PlanError, PlanId, StoreError, TriggerError, TriggerOptions, World,
 };
 
-use crate::bus::{self, Bus, Published};
+use crate::bus::{self, Bus};
 use crate::definition::{load, Flow};
 use crate::event::CloudEvent;
 use crate::fault::Fault;
@@ -20,6 +20,7 @@ use crate::flows::{labelled, result, FlowEntry, FlowError, Flows, INDEX, STORED_
 use crate::io::Io;
 use crate::loops::Loops;
 use crate::model::Start;
+use crate::recent::Published;
 use crate::run::{to_sinks, worker_result, FlowPlan};
 
 /// State shared by the actions of flows.

@@ -32,7 +32,7 @@ use crate::limits::RECENT_TAKERS;
 use crate::listeners::{Expected, Listeners, Place, TaskKey};
 use crate::model::{Filter, Kind, Start, Strategy, Task};
 use crate::pattern::Pattern;
-use crate::recent::{Recent, RecentEvent, Taker};
+use crate::recent::{Published, Recent, RecentEvent, Taker};
 use crate::run::{
     FlowPlan, FlowStart, FlowStarter, FlowTask, Notice, TaskInput, TaskOutput, STARTS,
 };
@@ -73,22 +73,6 @@ impl Default for Early {
     fn default() -> Self {
         Self::Waiting(Vec::new())
     }
-}
-
-/// Outcome of an event.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Published {
-    /// Steps that got it: those whose filter means it, and those that decide by more than the event
-    /// whether it does. A step that had got it before counts again.
-    pub delivered: usize,
-    /// Number of those that decide themselves: by a variable, a correlation, earlier events, or
-    /// because an expression fails on this event (the history of their plan then says so).
-    pub undecided: usize,
-    /// Plans that began with it.
-    pub started: Vec<PlanId>,
-    /// Steps of this world that got it: the first [`RECENT_TAKERS`](crate::limits::RECENT_TAKERS).
-    pub takers: Vec<Taker>,
 }
 
 impl Bus {

@@ -14,13 +14,12 @@ use turnwheel_engine::{
 };
 
 use crate::bench::Bench;
-use crate::bus::Published;
 use crate::definition::{Definition, Flow};
 use crate::event::CloudEvent;
 use crate::fault::Fault;
 use crate::io::Io;
 use crate::model::Start;
-use crate::recent::RecentEvent;
+use crate::recent::{Published, RecentEvent};
 use crate::run::{
     Delivery, FlowCommand, FlowPlan, FlowRequest, FlowStart, FlowStarter, FlowTask, Ordered,
     TaskOutput, REQUESTS,

@@ -34,7 +34,6 @@ mod scope;
 mod text;
 mod texts;
 
-pub use bus::Published;
 pub(crate) use definition::Definition;
 pub use definition::{load, load_all, Flow};
 pub use event::{CloudEvent, NoEvent};
@@ -48,7 +47,7 @@ pub use io::{
     PROCESS_OUTPUT_MAX,
 };
 pub use life::{FlowEvents, LifeCycle};
-pub use recent::{RecentEvent, Taker};
+pub use recent::{Published, RecentEvent, Taker};
 pub use retry::{in_place_of, AGAIN_OF, RETRY_OF};
 pub use run::{FlowPlan, FlowStart, Outcome, TaskInput, TaskOutput, WORKER_CALL};
 pub use text::{documents, Problem, Problems};

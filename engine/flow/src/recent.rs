@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 
 use turnwheel_engine::{PlanId, StepId, Time};
 
-use crate::bus::Published;
 use crate::event::CloudEvent;
 use crate::limits::{RECENT_ATTRIBUTE_BYTES, RECENT_EVENTS};
 
@@ -28,6 +27,22 @@ impl Taker {
     pub(crate) fn new((plan, step): (PlanId, StepId), flow: String, task: String) -> Self {
         Self { plan, step, flow, task }
     }
+}
+
+/// Outcome of an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Published {
+    /// Steps that got it: those whose filter means it, and those that decide by more than the event
+    /// whether it does. A step that had got it before counts again.
+    pub delivered: usize,
+    /// Number of those that decide themselves: by a variable, a correlation, earlier events, or
+    /// because an expression fails on this event (the history of their plan then says so).
+    pub undecided: usize,
+    /// Plans that began with it.
+    pub started: Vec<PlanId>,
+    /// Steps of this world that got it: the first [`RECENT_TAKERS`](crate::limits::RECENT_TAKERS).
+    pub takers: Vec<Taker>,
 }
 
 /// An event that was published, and who has got it.
