@@ -320,6 +320,10 @@ pub const DESK_MAX: u64 = (1 << 18) - 1;
 /// Time limit of a request to another world, after which its outcome is unknown.
 pub const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 
+/// Time limit of a look at a plan of another world, after which the store is read. A world that has
+/// no trouble answers in milliseconds, or with its next heartbeat where the store carries requests.
+pub const LOOK_LIMIT: Duration = Duration::from_secs(3);
+
 /// A world that does not own what it is asked for, though it is said to, is asked again after this
 /// time.
 pub const REQUEST_AGAIN: Duration = Duration::from_millis(50);

@@ -2,7 +2,7 @@
 
 use axum::http::{header, HeaderValue};
 use axum::response::{IntoResponse, Response};
-use turnwheel_engine::{PlanError, ScheduleError, StoreError, TriggerError};
+use turnwheel_engine::{ConnectError, PlanError, ScheduleError, StoreError, TriggerError};
 
 use super::code::Code;
 use crate::api;
@@ -155,8 +155,17 @@ impl From<PlanError> for Problem {
             PlanError::Refused { plan, .. } => {
                 Self::new(Code::PlanRefused, detail).of_plan(plan).again_after(1)
             }
+            PlanError::Connect { plan, error } => unreached(&error, detail).of_plan(plan),
             _ => Self::new(Code::Internal, detail),
         }
+    }
+}
+
+/// The node that has to answer did not: it may have done what was asked, or is not there now.
+fn unreached(error: &ConnectError, detail: String) -> Problem {
+    match error {
+        ConnectError::TimedOut { .. } => Problem::new(Code::PlanTimedOut, detail),
+        _ => Problem::new(Code::PlanRefused, detail).again_after(1),
     }
 }
 
@@ -198,5 +207,35 @@ impl From<turnwheel_runtime::Failure> for Problem {
     fn from(failure: turnwheel_runtime::Failure) -> Self {
         Self::new(Code::PlanRefused, format!("the request was not answered: {failure}"))
             .again_after(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use turnwheel_engine::PlanId;
+    use turnwheel_flow::FlowError;
+
+    use super::*;
+
+    #[test]
+    fn node_that_does_not_answer_is_no_failure_of_this_server() {
+        let plan = PlanId::from_bytes([1; 16]);
+        let code = |error| Problem::from(PlanError::Connect { plan, error }).code;
+        let limit = Duration::from_secs(30);
+        assert_eq!(code(ConnectError::TimedOut { limit }), Code::PlanTimedOut);
+        assert_eq!(code(ConnectError::Gone { world: 3 }), Code::PlanRefused);
+        let what = "plans".to_owned();
+        assert_eq!(code(ConnectError::NoExecutor { what }), Code::PlanRefused);
+    }
+
+    #[test]
+    fn event_that_nobody_takes_now_may_come_again() {
+        let failed = StoreError::Failed("read-only".to_owned());
+        let stored = Problem::from(FlowError::Trigger(TriggerError::Store(failed)));
+        assert_eq!((stored.code, stored.again), (Code::StoreFailed, Some(1)));
+        let passing = Problem::from(FlowError::Passing("no answer".to_owned()));
+        assert_eq!((passing.code, passing.again), (Code::PlanRefused, Some(1)));
     }
 }

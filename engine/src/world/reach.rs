@@ -12,7 +12,7 @@ use crate::action::Action;
 use crate::connect::{Answer, AnswerKind, ConnectError, Request, RequestKind, Word};
 use crate::error::{PlanError, TriggerError};
 use crate::id::PlanId;
-use crate::limits::REQUEST_LIMIT;
+use crate::limits::{LOOK_LIMIT, REQUEST_LIMIT};
 use crate::plan::{Created, Plan, Record};
 use crate::run::{Begun, OrderKind, PlanActor};
 use crate::store::WorldKind;
@@ -23,6 +23,9 @@ pub(crate) const ONCE: Patience =
 
 /// A request that is done once however often it is asked.
 const REPEATED: Patience = Patience { limit: Some(REQUEST_LIMIT), waits: false, repeats: true };
+
+/// A look at a plan, which the store can answer too.
+const LOOK: Patience = Patience { limit: Some(LOOK_LIMIT), waits: false, repeats: true };
 
 impl Shared {
     /// Whether this world owns a plan.
@@ -63,13 +66,14 @@ impl Shared {
     ) {
         let (hub, world) = (Arc::clone(self.hub()), Arc::clone(self));
         let request = Request(RequestKind::Look { plan, at_once });
-        let patience = if at_once { REPEATED } else { FOR_THE_END };
+        let patience = if at_once { LOOK } else { FOR_THE_END };
         self.hub().spawn(async move {
             let seen = match hub.reach(world.epoch(), plan, request, patience).await {
                 Ok(Answer(AnswerKind::Plan(seen))) => seen.map(|plan| Arc::new(*plan)),
                 Ok(other) => Err(strange(plan, &other)),
                 Err(ConnectError::NoExecutor { .. }) => world.stored(plan).await,
-                Err(ConnectError::Unreachable { .. }) if at_once => world.stored(plan).await,
+                // A look changes nothing: what is committed is an answer, whatever keeps its world.
+                Err(_) if at_once => world.stored(plan).await,
                 Err(error) => Err(PlanError::Connect { plan, error }),
             };
             let _late = reply.complete(seen);

@@ -295,3 +295,20 @@ fn a_world_says_what_it_is() {
     );
     assert_eq!(view.meta.given, [("rack".to_owned(), "7".to_owned())]);
 }
+
+#[test]
+fn look_at_a_plan_whose_world_does_not_answer_is_read_from_the_store_in_a_few_seconds() {
+    over_both(|stage| {
+        let (first, on_first) = stage.executor("first");
+        suspends(&on_first, "a");
+        let plan = stage.perform(&first, "a");
+        stage.view(&plan);
+        let (second, _) = stage.executor("second");
+        stage.net.cut(&first);
+        let before = stage.sim.wall();
+        let view = stage.view(&second.plan(plan.id()));
+        assert_eq!(view.state, PlanState::Running);
+        let waited = stage.sim.wall().duration_since(before).expect("time goes on");
+        assert!(waited < Duration::from_secs(5), "{waited:?}");
+    });
+}
