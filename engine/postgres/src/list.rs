@@ -138,7 +138,34 @@ fn query(filter: &Filter) -> Query {
 pub(crate) fn list(session: &mut Session, filter: &Filter) -> Result<Vec<PlanRow>, StoreError> {
     let query = query(filter);
     let rows = query.read(session, &query.sql)?;
-    rows.iter().map(row).collect()
+    rows.iter().map(|it| row(it).or_else(|error| unreadable(it, error))).collect()
+}
+
+/// The row of a plan that is damaged: it says so, and the others are listed beside it. The plan itself
+/// is in the journal, and its next entry writes the row anew.
+fn unreadable(row: &Row, error: StoreError) -> Result<PlanRow, StoreError> {
+    let StoreError::Corrupt(problem) = error else { return Err(error) };
+    let (id, created) = (plan(row, 0)?, count_if_any(row, 5)?.unwrap_or(0));
+    tracing::error!(plan = %id, problem, "the row of a plan is damaged");
+    Ok(PlanRow {
+        id,
+        head: count(row, 1)?,
+        state: PlanState::Paused,
+        result: PlanResult::Pending,
+        label: "".into(),
+        action: "".into(),
+        by: "".into(),
+        labels: std::collections::BTreeMap::new(),
+        created_at: Time(created),
+        started_at: None,
+        ended_at: None,
+        wakes_at: None,
+        is_busy: true,
+        caller: None,
+        waits: Waiting::Unreadable,
+        waits_for: format!("nobody can read its row: {problem}"),
+        snapshot: None,
+    })
 }
 
 pub(crate) fn counts(session: &mut Session) -> Result<Vec<Count>, StoreError> {

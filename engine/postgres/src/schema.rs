@@ -77,10 +77,38 @@ fn claim(session: &mut Session) -> Result<(), Trouble> {
     let claimed = session.ask(LOCK, &[(&schema, Type::TEXT)]).and_then(|_| found(session));
     let claimed = claimed.and_then(|_| {
         let row = format!("{CLUSTER}{cluster}");
+        if !has_name(session, &row)? {
+            refuse_beside_live(session, &schema, &cluster)?;
+        }
         let sql = session.shared.sql("INSERT INTO tw.meta VALUES ($1, 0) ON CONFLICT DO NOTHING");
         session.ask(&sql, &[(&row, Type::TEXT)])
     });
     end(session, claimed.map(drop))
+}
+
+/// Whether the schema has the name already.
+fn has_name(session: &mut Session, row: &str) -> Result<bool, Trouble> {
+    let sql = session.shared.sql("SELECT FROM tw.meta WHERE name = $1");
+    Ok(!session.ask(&sql, &[(&row, Type::TEXT)])?.is_empty())
+}
+
+/// Refuses to name a schema that worlds without the name use: their next start, and each command
+/// with their URL, would be refused.
+fn refuse_beside_live(session: &mut Session, schema: &str, cluster: &str) -> Result<(), Trouble> {
+    let sql = session.shared.sql(
+        "SELECT (SELECT count(*) FROM tw.leases l JOIN tw.worlds w ON w.number = l.world
+                WHERE l.ends > clock_timestamp())
+            + (SELECT count(*) FROM tw.holder WHERE ends > clock_timestamp())",
+    );
+    let rows = session.ask(&sql, &[])?;
+    match rows.first().map_or(0, |row| row.get::<_, i64>(0)) {
+        0 => Ok(()),
+        live => Err(Trouble::Refused(StoreError::Failed(format!(
+            "the schema {schema} has no name and is in use by {live} worlds whose URL names none: take \
+             cluster={cluster} out of the URL, name another schema by schema=NAME, or stop all of \
+             them and then start the first one with the name"
+        )))),
+    }
 }
 
 /// Commits what was done, or takes it back.

@@ -163,7 +163,8 @@ impl Session {
         let sql = "SELECT current_setting('server_version_num')::int4, pg_is_in_recovery(), \
             current_setting('server_encoding'), current_setting('server_version'), \
             CASE WHEN NOT pg_is_in_recovery() \
-                THEN left(pg_walfile_name(pg_current_wal_lsn()), 8) END";
+                THEN left(pg_walfile_name(pg_current_wal_lsn()), 8) END, \
+            current_setting('turnwheel.session', true) = 'on'";
         let rows = self.ask(sql, &[])?;
         let Some(row) = rows.first() else { return Err(refuse("the server does not answer")) };
         let (version, is_standby, encoding, said): (i32, bool, String, String) =
@@ -185,6 +186,14 @@ impl Session {
                 "the database has the encoding {encoding}: make one with ENCODING 'UTF8' TEMPLATE \
                  template0"
             )));
+        }
+        // A pooler may be told to ignore them, and then says nothing.
+        let has_options = row.get::<_, Option<bool>>(5) == Some(true);
+        if !self.shared.settings.is_pooled && !has_options {
+            return Err(refuse(
+                "the settings of the session did not arrive: a pooler is in between and ignores \
+                 them; add pooler=transaction to the URL",
+            ));
         }
         match row.get::<_, Option<String>>(4) {
             Some(timeline) if self.shared.seen.is_other(&timeline) => self.look_back(&timeline),

@@ -27,7 +27,7 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(20);
 const OPTIONS: &str = "-c idle_in_transaction_session_timeout=60000 -c lock_timeout=20000 \
     -c default_transaction_isolation=read\\ committed -c client_min_messages=warning -c jit=off \
     -c search_path=pg_catalog -c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 \
-    -c tcp_keepalives_count=3 -c tcp_user_timeout=20000";
+    -c tcp_keepalives_count=3 -c tcp_user_timeout=20000 -c turnwheel.session=on";
 
 /// How the certificate of the server is checked.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -29,7 +29,7 @@ struct Pooler {
 
 impl Pooler {
     /// Nothing if the program is not installed.
-    fn start(server: &LocalServer) -> Option<Self> {
+    fn start(server: &LocalServer, more: &str) -> Option<Self> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let folders = std::env::split_paths(&path).chain(FOLDERS.map(PathBuf::from));
         let program = folders.map(|folder| folder.join("pgbouncer")).find(|file| file.is_file())?;
@@ -40,7 +40,7 @@ impl Pooler {
             "[databases]\npostgres = host={data} user=turnwheel\n[pgbouncer]\nlisten_addr =\n\
              unix_socket_dir = {}\nlisten_port = 6432\nauth_type = any\npool_mode = transaction\n\
              default_pool_size = {POOL}\nserver_reset_query_always = 1\n\
-             server_reset_query = DISCARD ALL\nlogfile = {}\n",
+             server_reset_query = DISCARD ALL\nlogfile = {}\n{more}",
             at.display(),
             at.join("log").display(),
         );
@@ -86,7 +86,7 @@ fn at_socket(folder: &Path) -> PathBuf {
 #[test]
 fn nodes_work_through_a_pooler_in_transaction_mode() {
     let server = start(&[]);
-    let Some(pooler) = Pooler::start(&server) else {
+    let Some(pooler) = Pooler::start(&server, "") else {
         return eprintln!("NOT TRIED: pgbouncer is not installed");
     };
     let schema = name();
@@ -120,4 +120,18 @@ fn nodes_work_through_a_pooler_in_transaction_mode() {
     runs.check(400);
     let url = format!("{}?schema={schema}", server.url("postgres"));
     check_chains(&url);
+}
+
+#[test]
+fn pooler_that_ignores_the_settings_of_a_session_is_refused_and_the_setting_is_named() {
+    let server = start(&[]);
+    let Some(pooler) = Pooler::start(&server, "ignore_startup_parameters = options\n") else {
+        return eprintln!("NOT TRIED: pgbouncer is not installed");
+    };
+    let schema = name();
+    let direct = store_of(&pooler.url(&format!("schema={schema}")));
+    let refused = turnwheel_engine::Store::writer(&direct).err().expect("it is refused");
+    assert!(refused.to_string().contains("add pooler=transaction to the URL"), "{refused}");
+    let pooled = store_of(&pooler.url(&format!("pooler=transaction&schema={schema}")));
+    drop(turnwheel_engine::Store::writer(&pooled).expect("it is told"));
 }

@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
-use turnwheel_engine::{Store, StoreError};
+use turnwheel_engine::store::{Filter, StoreView};
+use turnwheel_engine::{PlanState, SharedStore, Store, StoreError, Waiting, World};
 use turnwheel_postgres::Format;
 
 use crate::server::{name, sql, start, store_of, url};
@@ -143,6 +145,21 @@ fn schema_of_another_cluster_is_refused() {
 }
 
 #[test]
+fn schema_with_live_nodes_that_name_no_cluster_gets_no_name() {
+    let url = url();
+    let named = format!("{url}&cluster=blue");
+    let shared = SharedStore::node(store_of(&url), Duration::from_secs(30)).expect("it opens");
+    let builder = World::builder().name("one").action(Chain);
+    let node = builder.join(&shared).expect("it joins");
+    says(&refusal(&named), &["has no name", "take cluster=blue out of the URL", "stop all"]);
+    store_of(&url).reader().expect("its own nodes may start again");
+    node.shutdown().expect("it ends");
+    shared.close().expect("it ends");
+    store_of(&named).migrate().expect("nobody is there: it gets the name");
+    says(&refusal(&url), &["«blue»"]);
+}
+
+#[test]
 fn clusters_that_start_together_on_one_schema_are_not_both_taken() {
     let url = url();
     let taken: usize = std::thread::scope(|scope| {
@@ -244,6 +261,26 @@ fn row_that_was_damaged_by_hand_is_told_and_harms_no_other_plan() {
     let next = second.trigger::<Chain>(2).wait().expect("it is taken");
     check(&next.finished().wait().expect("it ends"), 2);
     second.shutdown().expect("it ends");
+}
+
+#[test]
+fn row_of_a_plan_with_an_unknown_state_is_listed_as_damaged_beside_the_others() {
+    let url = url();
+    let schema = url.rsplit('=').next().expect("it is the last setting").to_owned();
+    let world = world(store_of(&url), &Runs::default());
+    let plans = [0, 1].map(|number| world.trigger::<Chain>(number).wait().expect("it is taken"));
+    for (number, plan) in (0..).zip(&plans) {
+        check(&plan.finished().wait().expect("it ends"), number);
+    }
+    let ids = plans.map(|plan| plan.id());
+    world.shutdown().expect("it ends");
+    sql(&url, &format!("UPDATE {schema}.plans SET state = 'odd' WHERE id = '{}'", ids[0]));
+    let mut view = StoreView::of(&store_of(&url)).expect("it opens");
+    let rows = view.list(&Filter::default()).expect("one row keeps no list from being read");
+    let row = |id| rows.iter().find(|row| row.id == id).expect("it is listed");
+    assert_eq!(row(ids[0]).waits, Waiting::Unreadable);
+    says(&row(ids[0]).waits_for, &["nobody can read its row", "column state", "«odd»"]);
+    assert_eq!(row(ids[1]).state, PlanState::Stopped);
 }
 
 #[test]
