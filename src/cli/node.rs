@@ -204,6 +204,25 @@ fn line(paint: Paint, node: &NodeInfo, since: String) -> Vec<String> {
     ]
 }
 
+/// The name of a node as it is typed: an empty one, of a variable that is not set, would serve alone.
+#[cfg(feature = "server")]
+pub(crate) fn name(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("a node needs a name; leave the flag out to serve alone".to_owned()),
+        _ => Ok(text.to_owned()),
+    }
+}
+
+/// The address of a node for others as it is typed.
+#[cfg(feature = "server")]
+pub(crate) fn url(text: &str) -> Result<String, String> {
+    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    match rest {
+        Some(rest) if !rest.is_empty() && !rest.starts_with(['/', ':']) => Ok(text.to_owned()),
+        _ => Err("it is no URL: write it as http://HOST:PORT".to_owned()),
+    }
+}
+
 /// A label as it is typed.
 #[cfg(feature = "server")]
 pub(crate) fn label(text: &str) -> Result<String, String> {
@@ -224,18 +243,26 @@ fn join(
     name: &str,
 ) -> Result<(World, SharedStore), Exit> {
     let mut builder = builder.name(name);
+    let mut names = std::collections::BTreeSet::new();
     for text in settings.text("serve.labels").into_iter().flat_map(|labels| labels.split(',')) {
         let checked = label(text.trim()).map_err(|problem| {
             Exit::usage(format!("{}: {problem}", settings.place("serve.labels")))
         })?;
         if let Some((name, value)) = checked.split_once('=') {
+            if !names.insert(name.to_owned()) {
+                let place = settings.place("serve.labels");
+                return Err(Exit::usage(format!("{place}: two labels are called «{name}»")));
+            }
             builder = builder.meta(format!("{}{name}", turnwheel::api::LABEL), value);
         }
     }
     let refused = |error| Place::of(settings).refused(error);
     let shared = SharedStore::node(store.clone(), settings.length("serve.lease"));
-    let shared = shared.map_err(|error| {
-        refused(error).advice("nodes need a store on PostgreSQL: --store postgres://…")
+    let shared = shared.map_err(|error| match error {
+        error @ BuildError::OneProcess(_) => {
+            refused(error).advice("nodes need a store on PostgreSQL: --store postgres://…")
+        }
+        error => refused(error),
     })?;
     match builder.join(&shared) {
         Ok(world) => Ok((world, shared)),
@@ -285,5 +312,23 @@ impl Announced<'_> {
             Some(_) => Ok(world.describe("address", url).await?),
             None => Ok(self.store.announce(url)?),
         }
+    }
+}
+
+#[cfg(all(test, feature = "server"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_addresses_and_labels_of_nodes_that_cannot_be_are_refused() {
+        assert_eq!(name("a"), Ok("a".to_owned()));
+        assert!(name("").is_err() && name(" ").is_err());
+        for right in ["http://10.0.0.1:7070", "https://a.example"] {
+            assert_eq!(url(right), Ok(right.to_owned()));
+        }
+        for wrong in ["nonsense", "10.0.0.1:7070", "http://", "http://:7070", "ftp://a"] {
+            assert!(url(wrong).is_err(), "{wrong}");
+        }
+        assert!(label("a").is_err() && label("a=1").is_ok());
     }
 }

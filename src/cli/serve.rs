@@ -65,7 +65,7 @@ pub(crate) struct Arguments {
     listen: Option<SocketAddr>,
 
     /// Name of this process among those that share a store on PostgreSQL; alone if nothing is said.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = node::name)]
     node: Option<String>,
 
     /// Label of the node, such as region=eu; can be said several times.
@@ -78,7 +78,7 @@ pub(crate) struct Arguments {
     lease: Option<String>,
 
     /// URL under which others reach this node, if it is not the one that it listens on.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = node::url)]
     address: Option<String>,
 
     /// File of tokens; requests need one of them.
