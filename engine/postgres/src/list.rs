@@ -141,8 +141,8 @@ pub(crate) fn list(session: &mut Session, filter: &Filter) -> Result<Vec<PlanRow
     rows.iter().map(|it| row(it).or_else(|error| unreadable(it, error))).collect()
 }
 
-/// The row of a plan that is damaged: it says so, and the others are listed beside it. The plan itself
-/// is in the journal, and its next entry writes the row anew.
+/// The row of a plan that is damaged: it says so, and the others are listed beside it. The plan
+/// itself is in the journal, and its next entry writes the row anew.
 fn unreadable(row: &Row, error: StoreError) -> Result<PlanRow, StoreError> {
     let StoreError::Corrupt(problem) = error else { return Err(error) };
     let (id, created) = (plan(row, 0)?, count_if_any(row, 5)?.unwrap_or(0));

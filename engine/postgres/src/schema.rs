@@ -104,8 +104,8 @@ fn refuse_beside_live(session: &mut Session, schema: &str, cluster: &str) -> Res
     match rows.first().map_or(0, |row| row.get::<_, i64>(0)) {
         0 => Ok(()),
         live => Err(Trouble::Refused(StoreError::Failed(format!(
-            "the schema {schema} has no name and is in use by {live} worlds whose URL names none: take \
-             cluster={cluster} out of the URL, name another schema by schema=NAME, or stop all of \
+            "the schema {schema} has no name and is in use by {live} worlds whose URL names none: \
+             take cluster={cluster} out of the URL, name another schema by schema=NAME, or stop all of \
              them and then start the first one with the name"
         )))),
     }
