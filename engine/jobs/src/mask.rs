@@ -167,7 +167,15 @@ fn addresses(text: &str) -> String {
         let is_end = |sign: char| sign.is_whitespace() || "\"'<>`|;".contains(sign);
         let address = &after[..after.find(is_end).unwrap_or(after.len())];
         // The next address of a list has its own turn.
-        let address = &address[..address.find(",http").unwrap_or(address.len())];
+        let address = &address[..address.find("://").map_or(address.len(), |next| {
+            let comma = address[..next].rfind(',').unwrap_or(next);
+            let scheme = address[..next].get(comma + 1..).unwrap_or_default();
+            if scheme.chars().all(|sign| sign.is_ascii_alphanumeric()) {
+                comma
+            } else {
+                next
+            }
+        })];
         let host = &address[..address.find(['/', '?', '#']).unwrap_or(address.len())];
         let path = &address[host.len()..];
         match host.rfind('@') {
