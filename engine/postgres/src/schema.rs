@@ -104,9 +104,9 @@ fn refuse_beside_live(session: &mut Session, schema: &str, cluster: &str) -> Res
     match rows.first().map_or(0, |row| row.get::<_, i64>(0)) {
         0 => Ok(()),
         live => Err(Trouble::Refused(StoreError::Failed(format!(
-            "the schema {schema} has no name and is in use by {live} worlds whose URL names none: \
-             take cluster={cluster} out of the URL, name another schema by schema=NAME, or stop all of \
-             them and then start the first one with the name"
+            "the schema {schema} has no name, and {live} worlds that name none use it: take \
+             cluster={cluster} out of the URL, name another schema by schema=NAME, or stop all \
+             of them and then start the first one with the name"
         )))),
     }
 }
