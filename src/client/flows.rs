@@ -118,6 +118,15 @@ impl Client {
         let headers = [("content-type", "application/cloudevents+json")];
         understand(&self.send("POST", "/events", &headers, event, WITHIN)?)
     }
+
+    /// Events that were published on the node lately, the newest first, at most so many.
+    ///
+    /// # Errors
+    ///
+    /// The server does not answer.
+    pub fn recent_events(&self, limit: u32) -> Result<api::RecentEvents, ClientError> {
+        self.get(&format!("/events/recent?limit={limit}"))
+    }
 }
 
 fn flow_path(namespace: &str, name: &str, version: &str) -> String {

@@ -299,6 +299,7 @@ fn the_client_has_every_operation_of_the_api() {
         client.remove_flow("n", "a", "1").is_err(),
         client.start_flow(flow, &run, Some("k")).is_err(),
         client.publish(&json!({})).is_err(),
+        client.recent_events(7).is_err(),
         client.schedules(None).is_err(),
         client.schedule("s").is_err(),
         client.put_schedule("s", &spec).is_err(),

@@ -10,13 +10,13 @@ use crate::common::Script;
 
 /// Writes bytes over a schedule that no world has.
 fn damage(store: &MemoryStore, name: &str, data: &[u8]) {
-    let mut reader = store.reader().unwrap();
-    let row = reader.schedule(name).unwrap().unwrap();
-    let epoch = reader.worlds().unwrap().owners()[slot_of_schedule(name)].epoch;
-    let mut writer = store.writer().unwrap();
+    let mut reader = store.reader().expect("it is read");
+    let row = reader.schedule(name).expect("it is read").expect("it is there");
+    let epoch = reader.worlds().expect("they are read").owners()[slot_of_schedule(name)].epoch;
+    let mut writer = store.writer().expect("nobody writes");
     let data = Some(data.to_vec());
     let write = ScheduleWrite { name: row.name, from: row.version, data, epoch };
-    assert_eq!(writer.write_schedules(&[write]).unwrap(), [Swap::Done]);
+    assert_eq!(writer.write_schedules(&[write]).expect("it is written"), [Swap::Done]);
 }
 
 #[test]

@@ -70,16 +70,7 @@ pub(in crate::http) async fn order(
     if !only.is_empty() {
         bulk = bulk.only(&only);
     }
-    let kind = match asked.order {
-        ManyOrder::Cancel => Kind::Cancel,
-        ManyOrder::CancelNow => Kind::CancelNow,
-        ManyOrder::Pause => Kind::Pause,
-        ManyOrder::Resume => Kind::Resume,
-        ManyOrder::SkipFailed => Kind::Skip,
-        ManyOrder::RetryFailed => Kind::Retry,
-        ManyOrder::Halt => Kind::Halt,
-        ManyOrder::Delete => Kind::Delete,
-    };
+    let kind = kind(asked.order);
     // As the caller has written it, for the audit log.
     let filter_told = serde_json::to_string(&asked.filter).unwrap_or_default();
     let order_told = serde_json::to_string(&asked.order).unwrap_or_default().replace('"', "");
@@ -100,6 +91,19 @@ pub(in crate::http) async fn order(
         report
     };
     Ok(Answer(part.of(done(asked.order, asked.dry_run, report))))
+}
+
+fn kind(order: ManyOrder) -> Kind {
+    match order {
+        ManyOrder::Cancel => Kind::Cancel,
+        ManyOrder::CancelNow => Kind::CancelNow,
+        ManyOrder::Pause => Kind::Pause,
+        ManyOrder::Resume => Kind::Resume,
+        ManyOrder::SkipFailed => Kind::Skip,
+        ManyOrder::RetryFailed => Kind::Retry,
+        ManyOrder::Halt => Kind::Halt,
+        ManyOrder::Delete => Kind::Delete,
+    }
 }
 
 /// Plans of a node that fit, as many as one order takes.
