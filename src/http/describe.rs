@@ -90,7 +90,8 @@ const TAGGED: [&str; 3] = ["getJob", "getSchedule", "getFlow"];
 fn add_tags(operation: &mut Operation, is_read: bool) {
     let id = operation.operation_id.as_deref().unwrap_or_default();
     let is_tagged = TAGGED.contains(&id);
-    if is_read && is_tagged {
+    // The tags of jobs and schedules are of what is edited, and not of what they have done.
+    if is_read && id == "getFlow" {
         let text = "The ETag of the state that the reader has: a current one is not sent again";
         let known = ParameterBuilder::new()
             .name("If-None-Match")

@@ -17,6 +17,17 @@ pub(super) fn tagged(tag: &str, body: impl Serialize) -> Response {
     ([(header::ETAG, format!("\"{tag}\""))], Answer(body)).into_response()
 }
 
+/// That the tag of an answer is one of all that is in it.
+#[derive(Clone, Copy, Debug)]
+struct Whole;
+
+/// As [`tagged`], of what changes with its tag alone.
+pub(super) fn tagged_whole(tag: &str, body: impl Serialize) -> Response {
+    let mut answer = tagged(tag, body);
+    answer.extensions_mut().insert(Whole);
+    answer
+}
+
 /// Condition of a request on the state that it changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Precondition {
@@ -103,11 +114,13 @@ impl Precondition {
     }
 }
 
-/// The answer to a GET whose reader has the current state already: 304 without a body. Tags are
-/// compared weakly, as RFC 9110 says for `If-None-Match`.
+/// The answer to a GET whose reader has the current state already: 304 without a body, if the tag
+/// is that of all of it. Tags are compared weakly, as RFC 9110 says for `If-None-Match`.
 pub(super) fn unless_known(known: Option<&str>, answer: Response) -> Response {
     let tag = answer.headers().get(header::ETAG).and_then(|tag| tag.to_str().ok());
-    let Some((known, tag)) = known.zip(tag).filter(|_| answer.status() == StatusCode::OK) else {
+    let is_whole =
+        answer.status() == StatusCode::OK && answer.extensions().get::<Whole>().is_some();
+    let Some((known, tag)) = known.zip(tag).filter(|_| is_whole) else {
         return answer;
     };
     let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();

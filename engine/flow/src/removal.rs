@@ -59,11 +59,10 @@ impl Flows {
     /// The schedules cannot be read.
     pub async fn schedules_of(&self, entry: &FlowEntry) -> Result<Vec<String>, FlowError> {
         let own = schedule_name(&entry.namespace, &entry.name);
-        let wrong = |error: &dyn fmt::Display| FlowError::Schedule(error.to_string());
         let (mut found, mut after) = (Vec::new(), String::new());
         loop {
             let page = self.world.schedules().list(&after, SCHEDULES_PAGE).await;
-            let page = page.map_err(|error| wrong(&error))?.map_err(|error| wrong(&error))?;
+            let page = page.map_err(|failure| FlowError::passing(&unanswered(&failure)))??;
             let starts = |start: FlowStart| start.definition == entry.hash;
             let of_flow = page.iter().filter(|view| view.action == FlowPlan::NAME);
             let these = of_flow.filter(|view| view.input.read().is_ok_and(starts));

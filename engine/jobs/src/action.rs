@@ -204,6 +204,14 @@ impl Action for RunKeyed {
     fn singleton(&self) -> Option<Singleton<Work>> {
         Some(Singleton::keyed(|work: &Work| work.concurrency_key.clone()).wait())
     }
+
+    fn present(&self, view: &mut ActionView<'_>) {
+        mask::shown(&mut view.shown.input);
+    }
+
+    fn edited(&self, stored: &Payload, input: Payload) -> Result<Payload, ActionError> {
+        mask::edited(stored, input)
+    }
 }
 
 /// Name of a run in lists: its job.

@@ -86,12 +86,17 @@ impl Kept {
         found.removed.or(self.is_removed.then_some(found.at))
     }
 
+    /// Whether a text is another one than that of the newest version.
+    pub(crate) fn is_new(&self, text: &str) -> bool {
+        self.is_removed || self.versions.last().is_none_or(|newest| newest.text != text)
+    }
+
     /// Adds a version, unless the newest one is the same. Returns whether it was added.
     pub(crate) fn add(&mut self, text: &str, at: u64, by: &str) -> bool {
-        let newest = self.versions.last();
-        if !self.is_removed && newest.is_some_and(|newest| newest.text == text) {
+        if !self.is_new(text) {
             return false;
         }
+        let newest = self.versions.last();
         let version = newest.map_or(1, |newest| newest.version + 1);
         if self.is_removed {
             self.remove(at);
@@ -137,7 +142,11 @@ impl Known {
     /// Refuses a map for users under way that names no element of an older version: with a slip of
     /// the pen they would stay where they are.
     pub(crate) fn check_moves(&self, of: &Definition) -> Result<(), JourneyError> {
-        let has = |id: &str| self.charts.values().any(|chart| chart.number(id).is_some());
+        // What the newest version says already was taken, maybe where there was none before it.
+        let said =
+            |id: &str| self.current().is_some_and(|newest| newest.settings.moves.contains_key(id));
+        let is_known = |id: &str| self.charts.values().any(|chart| chart.number(id).is_some());
+        let has = |id: &str| is_known(id) || said(id);
         let lost = of.settings.moves.keys().find(|id| !has(id));
         let Some(id) = lost.filter(|_| !self.charts.is_empty()) else { return Ok(()) };
         let ids = self.charts.values().flat_map(|chart| chart.ids());

@@ -106,7 +106,9 @@ impl Definitions {
             let known = self.refresh().await?;
             let (mut kept, stored) = match known.journeys.get(name) {
                 Some(known) => {
-                    known.check_moves(definition)?;
+                    if known.kept.is_new(text) {
+                        known.check_moves(definition)?;
+                    }
                     (known.kept.clone(), known.stored)
                 }
                 None => (Kept::new(self.next_number(&known).await?), 0),

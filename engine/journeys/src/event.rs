@@ -26,7 +26,7 @@ pub struct Event {
     pub user: String,
     /// A second event of the user with the same id and source changes nothing.
     pub id: String,
-    /// Where it comes from, if somebody said so: a text without blanks.
+    /// Where it comes from, if somebody said so.
     pub source: Option<String>,
     /// Its kind.
     pub kind: String,
@@ -92,6 +92,10 @@ impl Event {
 
     pub(crate) fn digest(&self) -> [u8; 8] {
         let digest = match &self.source {
+            // Else «a» with the id «b c» would be «a b» with the id «c».
+            Some(source) if source.contains(' ') => {
+                Sha256::digest(format!("\0{source}\0{}", self.id))
+            }
             Some(source) => Sha256::digest(format!("{source} {}", self.id)),
             None => Sha256::digest(&self.id),
         };

@@ -51,7 +51,7 @@ impl<'a> Fault<'a> {
             let rest = &text[end + ") at ".len()..];
             let (path, detail) = match rest.find(char::is_whitespace) {
                 None => (rest, ""),
-                Some(space) => (rest[..space].strip_suffix(':')?, &rest[space + 1..]),
+                Some(space) => (rest[..space].strip_suffix(':')?, rest[space..].trim_start()),
             };
             Some(Self { title: without_subject(title), status, path, detail })
         })

@@ -336,9 +336,12 @@ impl Bulk {
         let (own, others): (Vec<_>, Vec<_>) =
             heads.into_iter().partition(|(plan, _)| self.world.shared.owns(*plan));
         let asked: Vec<_> = others.into_iter().map(|it| (it.0, self.ask_to_remove(it))).collect();
+        let (mut refused, here) = (HashMap::new(), own.clone());
         let removed = self.world.shared.journal.remove(own).await;
-        removed.unwrap_or_else(|failure| Err(StoreError::unanswered(&failure)))?;
-        let mut refused = HashMap::new();
+        if let Err(error) = removed.unwrap_or_else(|lost| Err(StoreError::unanswered(&lost))) {
+            let failed = |(plan, _)| (plan, BulkOutcome::Failed(error.clone().into()));
+            refused.extend(here.into_iter().map(failed));
+        }
         for (plan, asked) in asked {
             let outcome = outcome(plan, asked.await);
             if !matches!(outcome, BulkOutcome::Done) {

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use turnwheel_engine::{Action, Payload, PlanView, TriggerOptions};
+use turnwheel_engine::{Action, Payload, PlanView, TriggerOptions, MASK};
 use turnwheel_flow::{in_place_of, Flow, FlowPlan, FlowStart, Flows, AGAIN_OF};
 
 use super::plans::scoped;
@@ -96,6 +96,12 @@ async fn same_action(
     }
     let input = match rerun.input {
         Some(input) => {
+            let has_mask = |text: &str| text.contains(MASK);
+            if has_mask(&input.to_string()) && !has_mask(before.created.input.as_str()) {
+                let detail =
+                    format!("«{MASK}» in the input stands for what is not shown: write it");
+                return Err(invalid(detail));
+            }
             Payload::of(&input).map_err(|error| invalid(format!("the input {error}")))?
         }
         None => before.created.input.clone(),

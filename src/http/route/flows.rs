@@ -214,7 +214,7 @@ pub(in crate::http) async fn get(
     flows.look_again().await?;
     let flow = flows.find(&namespace, &name, &version)?;
     let text = flows.text(&flow).await?;
-    Ok(etag::tagged(flow.hash(), detail(&flow, text)))
+    Ok(etag::tagged_whole(flow.hash(), detail(&flow, text)))
 }
 
 #[derive(Debug, Default, Deserialize, IntoParams)]

@@ -26,9 +26,10 @@ use crate::work::{
 /// may have ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// Interval and number of looks for the suspension of a step that has written its offer.
+/// Interval of looks for the suspension of a step that has written its offer, and how long they go
+/// on: other tasks wait for their worker meanwhile.
 const LOOK_SOON: Duration = Duration::from_millis(2);
-const LOOKS: u32 = 500;
+const AT_REST_WITHIN: Duration = Duration::from_secs(1);
 
 impl From<LeaseError> for Problem {
     fn from(error: LeaseError) -> Self {
@@ -140,7 +141,8 @@ pub(in crate::http) async fn lease(
 /// before it ends. That is waited for.
 async fn at_rest(api: &Api, plan: PlanId, step: StepId) -> Result<Option<PlanView>, Problem> {
     let (id, of) = (plan, step);
-    for _ in 0..LOOKS {
+    let until = Instant::now() + AT_REST_WITHIN;
+    while Instant::now() < until {
         let plan = match api.world().plan(id).view().await {
             Ok(plan) => plan,
             Err(PlanError::Unknown(_)) => return Ok(None),

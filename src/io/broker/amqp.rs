@@ -21,8 +21,12 @@ use turnwheel_flow::{BrokerChannel, BrokerMessage, IoError, IoErrorKind};
 
 use super::{Acknowledge, Reception, CONNECT};
 
-/// Messages that a server sends before they are taken.
-const WINDOW: u16 = 8;
+/// Messages that a server sends before they are taken. One: what is sent and not taken comes back as
+/// delivered once more, and queues may give up what was delivered too often.
+const WINDOW: u16 = 1;
+
+/// Bytes of names and of the type of a message.
+const NAME_BYTES_MAX: usize = 255;
 
 /// A message that is kept on a disk.
 const PERSISTENT: u8 = 2;
@@ -82,6 +86,7 @@ pub(super) async fn publish(
     key: &str,
 ) -> Result<(), IoError> {
     let failed = |error: Error| told(channel, &error);
+    check_names(channel, message)?;
     let connection = open(channel, hosts).await?;
     let confirming = confirming(&connection).await.map_err(failed)?;
     let place = match &channel.exchange {
@@ -210,6 +215,22 @@ fn told(channel: &BrokerChannel, error: &Error) -> IoError {
         _ => IoErrorKind::Communication,
     };
     IoError::new(kind, format!("{}: {error}", channel.shown()))
+}
+
+/// Refuses names that the protocol cannot write: their length has one byte, and what is behind it
+/// would be read as something else.
+fn check_names(channel: &BrokerChannel, message: &BrokerMessage) -> Result<(), IoError> {
+    let names = message.headers.iter().map(|(name, _)| name);
+    let names = names.chain(&message.content_type).chain(&channel.queue).chain(&channel.exchange);
+    match names.into_iter().find(|name| name.len() > NAME_BYTES_MAX) {
+        None => Ok(()),
+        Some(name) => {
+            let begin: String = name.chars().take(32).collect();
+            let message =
+                format!("«{begin}…» has more than {NAME_BYTES_MAX} bytes, the most of AMQP");
+            Err(IoError::new(IoErrorKind::Invalid, message))
+        }
+    }
 }
 
 fn properties(message: &BrokerMessage, key: &str) -> BasicProperties {

@@ -7,8 +7,9 @@
 use std::future::{poll_fn, Future};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use async_nats::{Client, ConnectOptions, Event, HeaderMap, Message, ServerAddr};
+use async_nats::{Client, ConnectOptions, Event, HeaderMap, Message, ServerAddr, Subscriber};
 use futures_core::Stream as _;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -27,6 +28,9 @@ const ACKNOWLEDGED_AT: &str = "$JS.ACK.";
 
 /// An acknowledgement of a stream.
 const ACKNOWLEDGEMENT: &str = "+ACK";
+
+/// Answer for a message that is to come again.
+const REFUSAL: &str = "-NAK";
 
 /// Identity for a server.
 #[derive(Clone)]
@@ -179,6 +183,7 @@ pub(super) async fn receive(
             break;
         }
     }
+    give_back(&client, &mut coming).await;
     if wanted.is_empty() {
         return Ok(None);
     }
@@ -189,6 +194,26 @@ pub(super) async fn receive(
         }
         client.flush().await.map_err(|error| error.to_string())
     })))
+}
+
+/// Refuses what a stream has pushed and nobody has taken: it comes again at once, and not after the
+/// time that the stream gives for an acknowledgement.
+async fn give_back(client: &Client, coming: &mut Subscriber) {
+    let soon = || tokio::time::sleep(Duration::ZERO);
+    loop {
+        let next = poll_fn(|cx| Pin::new(&mut *coming).poll_next(cx));
+        let next = tokio::select! {
+            biased;
+            next = next => next,
+            () = soon() => None,
+        };
+        let Some(message) = next else { break };
+        if let Some(at) = message.reply.filter(|at| at.starts_with(ACKNOWLEDGED_AT)) {
+            // If it is lost, the stream sends the message again in its own time.
+            let _lost = client.publish(at, REFUSAL.into()).await;
+        }
+    }
+    let _lost = client.flush().await;
 }
 
 /// The next message, or what went wrong. Messages that are there come first.

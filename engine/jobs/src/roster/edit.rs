@@ -1,7 +1,7 @@
 //! Edits of jobs: checks first, then one change that is written at once.
 
 use jiff::tz::TimeZone;
-use turnwheel_engine::Time;
+use turnwheel_engine::{Time, MASK};
 use turnwheel_runtime::Context;
 
 use super::{schedule_of, Answer, Entry, Roster};
@@ -122,12 +122,14 @@ impl Roster {
             return Err(JobError::Leaving(name));
         }
         let Some((old, _, anchor, is_broken)) = known else {
+            refuse_masked(&spec, None)?;
             let schedule = self.checked(&spec, now, true, &gone)?;
             return self.add(spec, schedule, now, &by).map(|()| true);
         };
         if old == spec && !is_broken {
             return Ok(false);
         }
+        refuse_masked(&spec, Some(&old))?;
         let only_off = JobSpec { disabled: true, ..old.clone() } == spec;
         if only_off {
             // Whatever has vanished since it was stored, it can be switched off.
@@ -293,4 +295,16 @@ pub(crate) fn preview(
 pub(crate) fn times(spec: &JobSpec, schedule: &Schedule, after: Time, limit: usize) -> Vec<Time> {
     let next = |after: &Time| crate::decide::next_of(spec, schedule, *after);
     std::iter::successors(next(&after), next).take(limit).collect()
+}
+
+/// Refuses settings as they are shown to those who may not see them: they would replace the real
+/// ones.
+fn refuse_masked(spec: &JobSpec, old: Option<&JobSpec>) -> Result<(), JobError> {
+    let has_mask =
+        |spec: &JobSpec| serde_json::to_string(spec).is_ok_and(|text| text.contains(MASK));
+    if !has_mask(spec) || old.is_some_and(has_mask) {
+        return Ok(());
+    }
+    let problem = format!("«{MASK}» stands for a credential that is not shown: write the real one");
+    Err(JobError::Setting { job: spec.name.clone(), setting: "config".into(), problem })
 }

@@ -74,6 +74,10 @@ fn events_of_two_sources_with_one_id_are_two() {
     assert_eq!(taken(event("/b", "1")).moved.len(), 1);
     assert!(taken(event("/b", "1")).is_repeated);
     assert!(!taken(event("/a", "1")).is_repeated, "that one changed nothing");
+    stage.happen("u", "go", Value::Null);
+    let any = |source: &str, id: &str| Event::new(P, "v", id, "go").source(source);
+    assert_eq!(taken(any("a", "b c")).moved.len(), 1);
+    assert!(!taken(any("a b", "c")).is_repeated, "a blank in a source is no end of it");
 }
 
 #[test]
