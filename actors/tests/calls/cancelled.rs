@@ -347,7 +347,9 @@ fn the_begin_of_a_handler_and_its_cancellation_are_decided_once() -> Outcome {
     let group = Group::builder("races").workers(1).build()?;
     let system = System::new(&group);
     let handled = Arc::new(AtomicU32::new(0));
-    let count = system.spawn(Count(Arc::clone(&handled)))?;
+    // Also where the worker has no processor for a while, no call is refused.
+    let mailbox = turnwheel_runtime::Mailbox::unbounded();
+    let count = system.actor(Count(Arc::clone(&handled))).mailbox(mailbox).spawn()?;
     let mut begun = 0;
     for round in 0..20_000_u32 {
         let ask = count.ask(Plain("race"));
