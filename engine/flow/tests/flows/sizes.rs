@@ -110,7 +110,8 @@ fn collected_events_take_place_in_proportion_to_their_number() {
         let (small, _) = collected(count, length, rest);
         let (large, output) = collected(2 * count, length, rest);
         println!("{count} events of {length} bytes: {small} bytes, twice as many: {large}");
-        assert!(2 * large <= 5 * small, "{count} of {length}: {small}, twice as many: {large}");
+        // With all of them written anew for each it would be four times as much.
+        assert!(large < 3 * small, "{count} of {length}: {small}, twice as many: {large}");
         let numbers = output.as_array().expect("a list").iter().map(|it| it["n"].as_u64());
         assert!(numbers.eq((0..2 * count as u64).map(Some)));
     }
