@@ -106,12 +106,15 @@ do:
 #[test]
 fn collected_events_take_place_in_proportion_to_their_number() {
     const EACH: &str = "      foreach: { item: e, do: [ { s: { set: { n: '${ $e.n }' } } } ] }";
-    for (count, length, rest) in [(60, 1_000, ""), (70, 5_000, ""), (60, 1_000, EACH)] {
+    // The state of iterations is stored in packs, which grow by steps: more room for those.
+    let cases = [(60, 1_000, "", 2.5), (70, 5_000, "", 2.5), (60, 1_000, EACH, 3.0)];
+    for (count, length, rest, times) in cases {
         let (small, _) = collected(count, length, rest);
         let (large, output) = collected(2 * count, length, rest);
         println!("{count} events of {length} bytes: {small} bytes, twice as many: {large}");
         // With all of them written anew for each it would be four times as much.
-        assert!(large < 3 * small, "{count} of {length}: {small}, twice as many: {large}");
+        let most = (small as f64 * times) as usize;
+        assert!(large <= most, "{count} of {length}: {small}, twice as many: {large}");
         let numbers = output.as_array().expect("a list").iter().map(|it| it["n"].as_u64());
         assert!(numbers.eq((0..2 * count as u64).map(Some)));
     }
