@@ -1,25 +1,9 @@
 //! Messages of brokers, in a program that was built without their protocols.
 
-use turnwheel_flow::{Broker, BrokerChannel, BrokerMessage, IoCall, IoError, IoErrorKind, Receipt};
+use turnwheel_flow::{BrokerChannel, BrokerMessage, IoCall, IoError, Receipt};
 
+use super::missing;
 use super::options::IoOptions;
-
-pub(super) fn problem(protocol: Broker) -> Option<String> {
-    let feature = match protocol {
-        Broker::Amqp => "rabbitmq",
-        protocol => protocol.name(),
-    };
-    let name = protocol.name();
-    Some(format!(
-        "messages of «{name}» are not sent and received here: this program was built without the \
-         feature «{feature}»"
-    ))
-}
-
-fn nothing(channel: &BrokerChannel) -> IoError {
-    let problem = problem(channel.protocol).unwrap_or_default();
-    IoError::new(IoErrorKind::Unsupported, problem)
-}
 
 pub(super) fn publish(
     _: &IoOptions,
@@ -27,7 +11,7 @@ pub(super) fn publish(
     _: &BrokerMessage,
     _: &IoCall<'_>,
 ) -> Result<(), IoError> {
-    Err(nothing(channel))
+    Err(missing(channel.protocol))
 }
 
 pub(super) fn receive(
@@ -36,5 +20,5 @@ pub(super) fn receive(
     _: &mut dyn FnMut(Option<&BrokerMessage>) -> bool,
     _: &IoCall<'_>,
 ) -> Result<Receipt, IoError> {
-    Err(nothing(channel))
+    Err(missing(channel.protocol))
 }

@@ -239,7 +239,7 @@ impl Io for HostIo {
     }
 
     fn broker_problem(&self, protocol: Broker) -> Option<String> {
-        broker::problem(protocol)
+        no_protocol(protocol)
     }
 
     fn process(&self, process: &Process, call: &IoCall<'_>) -> Result<ProcessResult, IoError> {
@@ -402,6 +402,26 @@ fn file_of(uri: &str) -> Result<PathBuf, IoError> {
         _ => uri.to_owned(),
     };
     Ok(PathBuf::from(path))
+}
+
+/// Why messages of a protocol cannot be sent and received here; nothing if they can.
+fn no_protocol(protocol: Broker) -> Option<String> {
+    let (feature, is_there) = match protocol {
+        Broker::Nats => ("nats", cfg!(feature = "nats")),
+        Broker::Amqp => ("rabbitmq", cfg!(feature = "rabbitmq")),
+        _ => (protocol.name(), false),
+    };
+    (!is_there).then(|| {
+        let name = protocol.name();
+        format!(
+            "messages of «{name}» are not sent and received here: this program was built without \
+             the feature «{feature}»"
+        )
+    })
+}
+
+fn missing(protocol: Broker) -> IoError {
+    IoError::new(IoErrorKind::Unsupported, no_protocol(protocol).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use lapin::options::{
-    BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions, QueueDeclareOptions,
+    BasicGetOptions, BasicNackOptions, BasicPublishOptions, ConfirmSelectOptions,
+    ExchangeDeclareOptions, QueueDeclareOptions,
 };
 use lapin::types::FieldTable;
 use lapin::{BasicProperties, Connection, ConnectionProperties, ExchangeKind};
@@ -215,6 +216,9 @@ fn messages_of_a_stream_of_nats_are_acknowledged_when_they_are_stored() {
             }
             assert!(Instant::now() < until, "the two are acknowledged: {info}");
         }
+        // The third was given back: nobody waits a minute for it.
+        let mut others = client.subscribe("deliver.work").await.expect("it is open");
+        assert_eq!(&*next(&mut others).await.payload, b"{\"n\":2}");
     });
     server.stopped();
 }
@@ -262,6 +266,7 @@ fn flow_sends_and_receives_messages_of_rabbitmq_and_acknowledges_what_is_stored(
     let (place, port) = (Place::new(), free_port());
     let _rabbit = rabbit(&place, port);
     let topics = json!({ "exchange": { "name": "topics" } });
+    let long = json!({ "is": "queue", "queue": { "name": "q".repeat(256) } });
     let document = json!({
         "asyncapi": "3.0.0",
         "servers": { "bus": { "host": format!("127.0.0.1:{port}"), "protocol": "amqp" } },
@@ -269,6 +274,7 @@ fn flow_sends_and_receives_messages_of_rabbitmq_and_acknowledges_what_is_stored(
             "work": { "address": "work" },
             "nobody": { "address": "nobody" },
             "news": { "address": "news.*", "bindings": { "amqp": topics } },
+            "long": { "address": "long", "bindings": { "amqp": long } },
         },
     });
     place.write("bus.json", &document.to_string());
@@ -307,6 +313,13 @@ fn flow_sends_and_receives_messages_of_rabbitmq_and_acknowledges_what_is_stored(
         }
         assert_eq!(numbers[1]["correlationId"], "c-1");
         eventually_ready(&channel, "work", 2).await;
+        // Messages that no flow took were delivered to none: a queue may give up those that were
+        // delivered too often.
+        let got = channel.basic_get("work", BasicGetOptions::default()).await.expect("it is open");
+        let got = got.expect("one of two");
+        assert!(!got.redelivered);
+        let again = BasicNackOptions { requeue: true, ..BasicNackOptions::default() };
+        got.nack(again).await.expect("it is given back");
         let plan = taking("rest", "consume: { for: PT1S, amount: 10 }");
         assert_eq!(output(&server, &plan).as_array().map(Vec::len), Some(2));
         eventually_ready(&channel, "work", 0).await;
@@ -335,6 +348,14 @@ fn refusals_of_rabbitmq(server: &Serve, place: &Place) {
     let with = "channel: work, authentication: { basic: { use: wrong } }, message: {}";
     let said = failure(server, &start(server, place, "wrong", with));
     assert!(said.contains("(403)") && !said.contains("wr0ng"), "{said}");
+    // The protocol cannot write longer names: other ones would be read in their place.
+    let header = format!("channel: work, message: {{ headers: {{ {}: v }} }}", "k".repeat(256));
+    let told = "channel: long, message: { payload: 1 }".to_owned();
+    let heard = "channel: long, subscription: { consume: { amount: 1 } }".to_owned();
+    for (name, with) in [("header", header), ("told", told), ("heard", heard)] {
+        let said = failure(server, &start(server, place, name, &with));
+        assert!(said.contains("255 bytes"), "{name}: {said}");
+    }
 }
 
 async fn eventually_ready(channel: &lapin::Channel, queue: &str, count: u32) {

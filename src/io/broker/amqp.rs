@@ -86,7 +86,7 @@ pub(super) async fn publish(
     key: &str,
 ) -> Result<(), IoError> {
     let failed = |error: Error| told(channel, &error);
-    check_names(channel, message)?;
+    check_names(message.headers.iter().map(|(name, _)| name).chain(&message.content_type))?;
     let connection = open(channel, hosts).await?;
     let confirming = confirming(&connection).await.map_err(failed)?;
     let place = match &channel.exchange {
@@ -177,6 +177,8 @@ fn queue_of(channel: &BrokerChannel) -> &str {
 
 /// A connection to the first host that answers.
 async fn open(channel: &BrokerChannel, hosts: &[String]) -> Result<Connection, IoError> {
+    let BrokerChannel { vhost, queue, exchange, .. } = channel;
+    check_names([vhost].into_iter().chain(queue).chain(exchange))?;
     let mut last = None;
     for host in hosts {
         match connect(uri(channel, host)).await {
@@ -219,9 +221,7 @@ fn told(channel: &BrokerChannel, error: &Error) -> IoError {
 
 /// Refuses names that the protocol cannot write: their length has one byte, and what is behind it
 /// would be read as something else.
-fn check_names(channel: &BrokerChannel, message: &BrokerMessage) -> Result<(), IoError> {
-    let names = message.headers.iter().map(|(name, _)| name);
-    let names = names.chain(&message.content_type).chain(&channel.queue).chain(&channel.exchange);
+fn check_names<'a>(names: impl IntoIterator<Item = &'a String>) -> Result<(), IoError> {
     match names.into_iter().find(|name| name.len() > NAME_BYTES_MAX) {
         None => Ok(()),
         Some(name) => {

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use turnwheel_flow::{Broker, BrokerChannel, BrokerMessage, IoCall, IoError, IoErrorKind, Receipt};
 
 use self::receipt::{Acknowledge, Kept};
+use super::missing;
 use super::options::IoOptions;
 use super::reach::{addresses, check};
 use super::waiting::{on_runtime, runtime};
@@ -31,26 +32,6 @@ const CONNECT: Duration = Duration::from_secs(10);
 
 /// Time of a subscription beyond its limit, in which it ends by itself.
 const LATE: Duration = Duration::from_millis(500);
-
-/// Why a protocol cannot be spoken; nothing if it can.
-pub(super) fn problem(protocol: Broker) -> Option<String> {
-    let (feature, is_there) = match protocol {
-        Broker::Nats => ("nats", cfg!(feature = "nats")),
-        Broker::Amqp => ("rabbitmq", cfg!(feature = "rabbitmq")),
-        _ => (protocol.name(), false),
-    };
-    (!is_there).then(|| {
-        let name = protocol.name();
-        format!(
-            "messages of «{name}» are not sent and received here: this program was built without \
-             the feature «{feature}»"
-        )
-    })
-}
-
-fn missing(protocol: Broker) -> IoError {
-    IoError::new(IoErrorKind::Unsupported, problem(protocol).unwrap_or_default())
-}
 
 /// Sends a message, and waits until the broker has it.
 pub(super) fn publish(

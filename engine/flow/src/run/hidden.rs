@@ -6,8 +6,7 @@ use serde_json::Value;
 
 use super::uri::encoded;
 
-/// Text in place of a secret.
-pub(super) const MASK: &str = "••••";
+pub(super) use turnwheel_engine::MASK;
 
 /// Texts of secrets that are shorter are not looked for: they would be found everywhere.
 const SECRET_LENGTH_MIN: usize = 4;
