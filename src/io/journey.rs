@@ -87,12 +87,36 @@ fn post(io: &HostIo, message: &Message) -> Result<(), Unsent> {
         IoErrorKind::Unsupported => Unsent::Never(error.message),
         _ => Unsent::Again(error.message),
     })?;
-    match answer.status {
+    taken(answer.status)
+}
+
+/// Whether a message was taken. One that may be taken later is sent again.
+fn taken(status: u16) -> Result<(), Unsent> {
+    match status {
         200..=299 => Ok(()),
         // It refuses the message itself: the same one again would change nothing.
-        status @ (400 | 401 | 403 | 405 | 410 | 413 | 414 | 415 | 422) => {
+        400 | 401 | 403 | 405 | 410 | 413 | 414 | 415 | 422 => {
             Err(Unsent::Never(format!("status {status}")))
         }
         status => Err(Unsent::Again(format!("status {status}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_message_that_is_refused_itself_is_given_up() {
+        for status in [200, 202, 204] {
+            assert_eq!(taken(status), Ok(()), "{status}");
+        }
+        for status in [400, 401, 403, 410, 413, 422] {
+            assert_eq!(taken(status), Err(Unsent::Never(format!("status {status}"))));
+        }
+        // A service that starts, is full, or knows the user only a moment later takes it then.
+        for status in [304, 404, 408, 409, 423, 425, 429, 500, 502, 503, 504] {
+            assert_eq!(taken(status), Err(Unsent::Again(format!("status {status}"))));
+        }
     }
 }

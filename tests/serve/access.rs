@@ -73,8 +73,10 @@ fn the_role_read_gets_no_credentials_of_jobs() {
         "method": "GET", "url": "http://u:pw12345@127.0.0.1:1/q?api_key=keykey",
         "headers": "[\"Authorization: Bearer hunter2\"]",
     });
-    let job = json!({"schedule": "@manually", "executor": "http", "config": config}).to_string();
-    with("PUT", "/api/v1/jobs/hk", "s3cret", Some(&job)).ok();
+    let job = json!({
+        "schedule": "@manually", "executor": "http", "config": config, "concurrency_key": "k",
+    });
+    with("PUT", "/api/v1/jobs/hk", "s3cret", Some(&job.to_string())).ok();
     let secrets = ["pw12345", "keykey", "hunter2"];
     for path in ["/api/v1/jobs", "/api/v1/jobs/hk", "/v1/jobs", "/v1/jobs/hk"] {
         let read = with("GET", path, "look", None);
@@ -89,8 +91,21 @@ fn the_role_read_gets_no_credentials_of_jobs() {
         let history = with("GET", "/api/v1/jobs/hk/history", "look", None).ok();
         history["launches"][0]["runs"][0]["plan"].as_str().map(str::to_owned)
     });
-    let plan = with("GET", &format!("/api/v1/plans/{plan}"), "look", None);
-    assert!(secrets.iter().all(|secret| !plan.text.contains(secret)), "{}", plan.text);
+    let at = format!("/api/v1/plans/{plan}");
+    let shown = with("GET", &at, "look", None);
+    assert!(secrets.iter().all(|secret| !shown.text.contains(secret)), "{}", shown.text);
+    let shown = with("GET", &format!("{at}/steps/3"), "look", None);
+    assert!(secrets.iter().all(|secret| !shown.text.contains(secret)), "{}", shown.text);
+    // Copied texts with masks replace no credentials, and reach no service.
+    let mut copied = job;
+    copied["config"]["headers"] = json!("[\"Authorization: ••••\"]");
+    let put = with("PUT", "/api/v1/jobs/hk", "s3cret", Some(&copied.to_string()));
+    assert!(put.status == 400 && put.text.contains("stands for a credential"), "{}", put.text);
+    let input = json!({ "input": shown.ok()["input"] }).to_string();
+    let again = with("POST", &format!("{at}/again"), "s3cret", Some(&input));
+    assert!(again.status == 422 && again.text.contains("stands for what"), "{}", again.text);
+    let whole = with("GET", "/api/v1/jobs/hk", "s3cret", None).text;
+    assert!(secrets.iter().all(|secret| whole.contains(secret)), "{whole}");
 }
 
 #[test]

@@ -128,6 +128,7 @@ mod tests {
                 "send: no such mailbox (500)",
             ),
             ("Too much (400) at /do/0/look: 150".to_owned(), "look: Too much: 150 (400)"),
+            ("Too much (400) at /do/0/look:\u{a0}150".to_owned(), "look: Too much: 150 (400)"),
             ("Runtime Error (500) at /do/0/a/do/3/b".to_owned(), "a › b: Runtime Error (500)"),
             (
                 "/do/0/approval waits for the event order.paid".to_owned(),

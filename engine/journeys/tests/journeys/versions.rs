@@ -67,6 +67,13 @@ fn map_that_names_no_element_of_an_older_version_is_refused() {
     let said = put(text("wiat")).expect_err("it is a slip of the pen").to_string();
     assert_eq!(said, "moves: no older version has «wiat»: did you mean «wait»?");
     put(text("wait")).expect("that is there");
+    // A store that never had an older version takes the newest one, and takes it again.
+    let other = Stage::new();
+    let put =
+        |text: String| other.sim.block_on(other.journeys.put(&text, "test")).expect("it ends");
+    for _ in 0..2 {
+        put(text("wiat")).expect("there is nobody to move");
+    }
 }
 
 #[test]
