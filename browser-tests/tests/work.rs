@@ -332,7 +332,7 @@ fn what_is_typed_in_a_filter_stays_and_is_what_bulk_actions_are_about() {
     }
     page.open(&served.page("runs"));
     page.wait("document.querySelectorAll('td.tick input').length === 2");
-    // What is typed is applied without Enter, and stays while runs come and go.
+    // Text is applied without Enter, and stays while runs come and go.
     page.click("field:Flow or action");
     page.type_text("wai");
     for number in 0..3 {

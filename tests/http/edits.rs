@@ -165,7 +165,7 @@ fn a_reader_that_has_the_current_state_gets_no_body() {
     let put = |spec: &Value| served.send("PUT", path, &[], Some(spec));
     assert_eq!(put(&spec).status, 201);
     let tag = served.get(path).header("etag").to_owned();
-    // What a job has done is no part of its tag.
+    // The runs of a job are no part of its tag.
     let same = served.send("GET", path, &[("if-none-match", &tag)], None);
     assert_eq!((same.status, same.header("etag")), (200, &*tag));
     add(&served, &flow("known", 1));

@@ -136,13 +136,11 @@ impl Known {
         let newest = self.kept.versions.last().filter(|_| !self.kept.is_removed)?;
         self.charts.get(&newest.version)
     }
-}
 
-impl Known {
     /// Refuses a map for users under way that names no element of an older version: with a slip of
     /// the pen they would stay where they are.
     pub(crate) fn check_moves(&self, of: &Definition) -> Result<(), JourneyError> {
-        // What the newest version says already was taken, maybe where there was none before it.
+        // A map of the newest version was taken, maybe where there was no version before it.
         let said =
             |id: &str| self.current().is_some_and(|newest| newest.settings.moves.contains_key(id));
         let is_known = |id: &str| self.charts.values().any(|chart| chart.number(id).is_some());

@@ -47,7 +47,7 @@ pub struct DryRun {
     due: BTreeSet<(u64, String)>,
     moved: Vec<(String, Moved)>,
     messages: Vec<TriedMessage>,
-    /// What may still come of it, see [`TRIED_STEPS_MAX`].
+    /// Elements and messages that may still come, see [`TRIED_STEPS_MAX`].
     steps_left: usize,
     /// When it has to be over.
     ends: Option<Instant>,

@@ -121,8 +121,8 @@ pub const COUNTED_MAX: u64 = 2_000_000;
 /// Recorded events that are tried at once on a definition.
 pub const TRIED_EVENTS_MAX: usize = 100_000;
 
-/// What may come of recorded events: elements that are visited, and messages, each with a further
-/// one for every [`TRIED_MESSAGE_BYTES`] of its content. All of it is in memory.
+/// Elements that recorded events may visit, and messages they may send, each with a further one for
+/// every [`TRIED_MESSAGE_BYTES`] of its content. All of it is in memory.
 pub const TRIED_STEPS_MAX: usize = 300_000;
 
 /// See [`TRIED_STEPS_MAX`].

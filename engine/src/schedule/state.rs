@@ -118,7 +118,7 @@ impl Kept {
         }
     }
 
-    /// What is shown of a schedule whose stored bytes cannot be read.
+    /// A schedule as it is shown if its stored bytes cannot be read.
     pub(crate) fn unreadable() -> Self {
         let spec = Spec {
             timing: Timing::Manual,

@@ -1,4 +1,4 @@
-//! What became of the plans of a bulk order.
+//! Results of a bulk order, for each of its plans.
 
 use crate::error::PlanError;
 use crate::id::PlanId;

@@ -188,7 +188,6 @@ fn variable(
     Ok(Some(if is_exploded { joined } else { own(joined) }))
 }
 
-/// A text in a URI: everything but unreserved characters is encoded.
 /// An address for messages: without user, password and query, which may be secret.
 pub(super) fn shown(uri: &str) -> String {
     let uri = &uri[..uri.find(['?', '#']).unwrap_or(uri.len())];
@@ -200,6 +199,7 @@ pub(super) fn shown(uri: &str) -> String {
     }
 }
 
+/// A text in a URI: everything but unreserved characters is encoded.
 pub(super) fn encoded(text: &str) -> String {
     written(text.bytes(), |_| false)
 }

@@ -74,7 +74,7 @@ do:
     assert_eq!(told.delivered, 1);
     assert_eq!(stage.result(&plan).unwrap(), json!({ "got": 39 }));
     assert_eq!(stage.publish(event("4", "temperature", json!({ "degrees": 40 }))).delivered, 0);
-    // What came since the crash is remembered, with who has got it; nobody counts too.
+    // Events since the crash are remembered, with who has got them; nobody counts too.
     let recent = stage.flows.recent(10);
     let told: Vec<_> = recent.iter().map(|it| (it.id.as_str(), it.published.delivered)).collect();
     assert_eq!(told, [("4", 0), ("3", 1)]);
