@@ -126,9 +126,7 @@ pub(super) async fn receive(
             // its own. It comes before the former goes: a queue may end with its last consumer.
             let next = consume(&open, &queue).await.map_err(failed)?;
             let former = std::mem::replace(&mut consumer, next);
-            let tag = former.tag();
-            let gone = open.basic_cancel(tag.as_str(), BasicCancelOptions::default()).await;
-            gone.map_err(failed)?;
+            cancel(&open, &former).await.map_err(failed)?;
             left = WINDOW;
         }
         let next = reception.next(poll_fn(|cx| Pin::new(&mut consumer).poll_next(cx))).await?;
@@ -146,16 +144,21 @@ pub(super) async fn receive(
     }
     let Some(last) = last else { return Ok(None) };
     Ok(Some(Box::pin(async move {
+        // An acknowledgement makes room for the next one, which nobody here would take.
+        cancel(&open, &consumer).await.map_err(|error| error.to_string())?;
         // All up to the last one: what has come since is behind it, and is delivered again.
         let acknowledged = open.basic_ack(last, BasicAckOptions { multiple: true }).await;
         acknowledged.map_err(|error| error.to_string())?;
-        drop(consumer);
         connection.close(200, "done").await.map_err(|error| error.to_string())
     })))
 }
 
 async fn consume(open: &Channel, queue: &str) -> Result<Consumer, Error> {
     open.basic_consume(queue, "", BasicConsumeOptions::default(), FieldTable::default()).await
+}
+
+async fn cancel(open: &Channel, consumer: &Consumer) -> Result<(), Error> {
+    open.basic_cancel(consumer.tag().as_str(), BasicCancelOptions::default()).await
 }
 
 /// The queue that messages are taken from: a known one, or one of this connection at the exchange.

@@ -7,7 +7,6 @@
 use std::future::{poll_fn, Future};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_nats::{Client, ConnectOptions, Event, HeaderMap, Message, ServerAddr, Subscriber};
 use futures_core::Stream as _;
@@ -15,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use turnwheel_flow::{BrokerChannel, BrokerMessage, IoError, IoErrorKind};
 
-use super::{Acknowledge, Reception, CONNECT};
+use super::{Acknowledge, Reception, CONNECT, LATE};
 
 /// Header by which a stream of the server recognises a message that comes again.
 const KEY: &str = "Nats-Msg-Id";
@@ -183,7 +182,7 @@ pub(super) async fn receive(
             break;
         }
     }
-    give_back(&client, &mut coming).await;
+    give_back(&client, coming).await;
     if wanted.is_empty() {
         return Ok(None);
     }
@@ -196,24 +195,22 @@ pub(super) async fn receive(
     })))
 }
 
-/// Refuses what a stream has pushed and nobody has taken: it comes again at once, and not after the
-/// time that the stream gives for an acknowledgement.
-async fn give_back(client: &Client, coming: &mut Subscriber) {
-    let soon = || tokio::time::sleep(Duration::ZERO);
-    loop {
-        let next = poll_fn(|cx| Pin::new(&mut *coming).poll_next(cx));
-        let next = tokio::select! {
-            biased;
-            next = next => next,
-            () = soon() => None,
-        };
-        let Some(message) = next else { break };
-        if let Some(at) = message.reply.filter(|at| at.starts_with(ACKNOWLEDGED_AT)) {
-            // If it is lost, the stream sends the message again in its own time.
-            let _lost = client.publish(at, REFUSAL.into()).await;
+/// Ends the subscription, and then refuses what a stream has pushed and nobody has taken: others get
+/// it at once, and not after the time that the stream gives for an acknowledgement. A message that
+/// is on its way at that moment comes in that time.
+async fn give_back(client: &Client, mut coming: Subscriber) {
+    let work = async {
+        // Refused before that, it would come here once more.
+        let _lost = coming.drain().await;
+        while let Some(message) = poll_fn(|cx| Pin::new(&mut coming).poll_next(cx)).await {
+            if let Some(at) = message.reply.filter(|at| at.starts_with(ACKNOWLEDGED_AT)) {
+                // If it is lost, the stream sends the message again in its own time.
+                let _lost = client.publish(at, REFUSAL.into()).await;
+            }
         }
-    }
-    let _lost = client.flush().await;
+        client.flush().await
+    };
+    let _late = tokio::time::timeout(LATE / 2, work).await;
 }
 
 /// The next message, or what went wrong. Messages that are there come first.
