@@ -19,9 +19,9 @@
 //! | `sink` | where events of flows are delivered to, and their signature |
 //! | `secrets` | secrets, from the environment or a folder |
 
-#[cfg(any(feature = "nats", feature = "rabbitmq"))]
+#[cfg(any(feature = "nats", feature = "rabbitmq", feature = "websocket"))]
 mod broker;
-#[cfg(not(any(feature = "nats", feature = "rabbitmq")))]
+#[cfg(not(any(feature = "nats", feature = "rabbitmq", feature = "websocket")))]
 #[path = "broker_none.rs"]
 mod broker;
 #[cfg(unix)]
@@ -48,7 +48,13 @@ mod process;
 #[cfg(not(unix))]
 #[path = "process_none.rs"]
 mod process;
-#[cfg(any(feature = "grpc", feature = "kafka", feature = "nats", feature = "rabbitmq"))]
+#[cfg(any(
+    feature = "grpc",
+    feature = "kafka",
+    feature = "nats",
+    feature = "rabbitmq",
+    feature = "websocket"
+))]
 mod reach;
 mod redirect;
 mod request_span;
@@ -58,7 +64,9 @@ mod sink;
 #[cfg(unix)]
 mod talk;
 mod target;
-#[cfg(any(feature = "grpc", feature = "nats", feature = "rabbitmq"))]
+#[cfg(any(feature = "grpc", feature = "websocket"))]
+mod tls;
+#[cfg(any(feature = "grpc", feature = "nats", feature = "rabbitmq", feature = "websocket"))]
 mod waiting;
 
 use std::fmt;
@@ -409,6 +417,7 @@ fn no_protocol(protocol: Broker) -> Option<String> {
     let (feature, is_there) = match protocol {
         Broker::Nats => ("nats", cfg!(feature = "nats")),
         Broker::Amqp => ("rabbitmq", cfg!(feature = "rabbitmq")),
+        Broker::WebSocket => ("websocket", cfg!(feature = "websocket")),
         _ => (protocol.name(), false),
     };
     (!is_there).then(|| {

@@ -9,7 +9,7 @@ use super::options::IoOptions;
 
 /// The addresses of a server that may be reached, for those who do not resolve its name again: what
 /// was checked is what is connected to.
-#[cfg(any(feature = "grpc", feature = "nats", feature = "rabbitmq"))]
+#[cfg(any(feature = "grpc", feature = "nats", feature = "rabbitmq", feature = "websocket"))]
 pub(super) async fn addresses(
     options: &IoOptions,
     host: &str,

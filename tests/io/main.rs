@@ -9,3 +9,5 @@ mod grpc_server;
 mod http;
 mod process;
 mod talk;
+#[cfg(feature = "websocket")]
+mod websocket;

@@ -1,4 +1,4 @@
-//! Messages of flows at brokers, and the connections that jobs share with them.
+//! Messages of flows at brokers and on WebSockets, and the connections that jobs share with them.
 //!
 //! A call has a connection of its own, on the thread of its caller. That of a subscription lives on
 //! until its messages are stored, and acknowledges them then; if it ends before, the broker
@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `nats` | NATS: subjects, groups, and streams that want acknowledgements |
 //! | `amqp` | AMQP 0.9.1: queues and exchanges |
+//! | `websocket` | WebSockets, on which nothing is acknowledged |
 //! | `receipt` | acknowledges what was stored |
 
 #[cfg(feature = "rabbitmq")]
@@ -15,6 +16,8 @@ pub(in crate::io) mod amqp;
 #[cfg(feature = "nats")]
 pub(in crate::io) mod nats;
 mod receipt;
+#[cfg(feature = "websocket")]
+mod websocket;
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -24,6 +27,7 @@ use turnwheel_flow::{Broker, BrokerChannel, BrokerMessage, IoCall, IoError, IoEr
 use self::receipt::{Acknowledge, Kept};
 use super::missing;
 use super::options::IoOptions;
+#[cfg(any(feature = "nats", feature = "rabbitmq"))]
 use super::reach::{addresses, check};
 use super::waiting::{on_runtime, runtime};
 
@@ -48,12 +52,19 @@ pub(super) fn publish(
         message.headers.push(("traceparent".to_owned(), parent.to_owned()));
     }
     let work = async {
-        let hosts = hosts(options, channel).await?;
         match channel.protocol {
             #[cfg(feature = "nats")]
-            Broker::Nats => nats::publish(channel, &hosts, &message, call.key).await,
+            Broker::Nats => {
+                let hosts = hosts(options, channel).await?;
+                nats::publish(channel, &hosts, &message, call.key).await
+            }
             #[cfg(feature = "rabbitmq")]
-            Broker::Amqp => amqp::publish(channel, &hosts, &message, call.key).await,
+            Broker::Amqp => {
+                let hosts = hosts(options, channel).await?;
+                amqp::publish(channel, &hosts, &message, call.key).await
+            }
+            #[cfg(feature = "websocket")]
+            Broker::WebSocket => websocket::publish(options, channel, &message).await,
             protocol => Err(missing(protocol)),
         }
     };
@@ -78,12 +89,21 @@ pub(super) fn receive(
     let limit = options.body_max;
     let mut reception = Reception { shown: &shown, begun, deadline, limit, is_enough };
     let work = async {
-        let hosts = hosts(options, channel).await?;
         match channel.protocol {
             #[cfg(feature = "nats")]
-            Broker::Nats => nats::receive(channel, &hosts, &mut reception).await,
+            Broker::Nats => {
+                let hosts = hosts(options, channel).await?;
+                nats::receive(channel, &hosts, &mut reception).await
+            }
             #[cfg(feature = "rabbitmq")]
-            Broker::Amqp => amqp::receive(channel, &hosts, &mut reception).await,
+            Broker::Amqp => {
+                let hosts = hosts(options, channel).await?;
+                amqp::receive(channel, &hosts, &mut reception).await
+            }
+            #[cfg(feature = "websocket")]
+            Broker::WebSocket => websocket::receive(options, channel, &mut reception)
+                .await
+                .map(|()| None::<Acknowledge>),
             protocol => Err(missing(protocol)),
         }
     };
@@ -97,8 +117,9 @@ pub(super) fn receive(
     }
 }
 
-/// The hosts to connect to. Without TLS they are addresses that may be reached, and names are not
-/// resolved again. With TLS it is the name, for which the server has a certificate.
+/// The hosts of a broker to connect to. Without TLS they are addresses that may be reached, and names
+/// are not resolved again. With TLS it is the name, for which the server has a certificate.
+#[cfg(any(feature = "nats", feature = "rabbitmq"))]
 async fn hosts(options: &IoOptions, channel: &BrokerChannel) -> Result<Vec<String>, IoError> {
     let (host, port) = (&channel.host, channel.port);
     if channel.is_tls {

@@ -11,14 +11,15 @@ use prost_reflect::prost::Message as _;
 use prost_reflect::DynamicMessage;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::TlsConnector;
 use turnwheel_flow::{header_problem, IoError, IoErrorKind};
 
 use super::super::options::IoOptions;
 use super::super::reach::addresses;
 use super::super::scarce::Patience;
+use super::super::tls;
 use super::status::Status;
 
 /// The protocol that is asked for by TLS.
@@ -48,30 +49,12 @@ pub(super) struct Head<'a> {
     pub(super) limit: usize,
 }
 
-/// The chain and the key by which a client says who it is.
-type Own = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
-
 /// TLS for HTTP/2. Without roots they are those of other requests.
 pub(in crate::io) fn tls_config(
     roots: Vec<CertificateDer<'static>>,
-    own: Option<Own>,
+    own: Option<tls::Own>,
 ) -> Result<Arc<ClientConfig>, IoError> {
-    let wrong = |error: rustls::Error| {
-        IoError::new(IoErrorKind::Unsupported, format!("TLS cannot be used: {error}"))
-    };
-    let mut store = RootCertStore::empty();
-    match roots.is_empty() {
-        true => store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
-        false => roots.into_iter().try_for_each(|root| store.add(root)).map_err(wrong)?,
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config =
-        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let config = config.map_err(wrong)?.with_root_certificates(store);
-    let mut config = match own {
-        None => config.with_no_client_auth(),
-        Some((chain, key)) => config.with_client_auth_cert(chain, key).map_err(wrong)?,
-    };
+    let mut config = tls::config(roots, own)?;
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     Ok(Arc::new(config))
 }

@@ -12,6 +12,8 @@ pub enum Broker {
     Nats,
     /// AMQP 0.9.1, as RabbitMQ speaks it.
     Amqp,
+    /// WebSocket: the messages of a connection, without a broker between.
+    WebSocket,
 }
 
 impl Broker {
@@ -20,6 +22,7 @@ impl Broker {
         match self {
             Self::Nats => "nats",
             Self::Amqp => "amqp",
+            Self::WebSocket => "ws",
         }
     }
 
@@ -46,7 +49,8 @@ pub struct BrokerChannel {
     pub login: Option<(String, String)>,
     /// A token, in the place of both.
     pub token: Option<String>,
-    /// The subject of NATS, or the routing key of AMQP.
+    /// The subject of NATS, the routing key of AMQP, or the path of a WebSocket without its first
+    /// slash.
     pub address: String,
     /// The group of NATS that shares the messages, or the queue of AMQP. Without a queue it has the
     /// name of the address, or is one of its own at the exchange.

@@ -64,6 +64,7 @@ impl Transport {
             "http" | "https" => Some(Self::Http),
             "nats" | "tls" => Some(Self::Broker(Broker::Nats)),
             "amqp" | "amqps" => Some(Self::Broker(Broker::Amqp)),
+            "ws" | "wss" => Some(Self::Broker(Broker::WebSocket)),
             _ => None,
         }
     }

@@ -206,7 +206,7 @@ impl Reader<'_> {
             Some(Transport::Http) => {}
             None => {
                 let what = format!("call: asyncapi with the protocol {name}");
-                self.unsupported(node, &what, "«http», «nats» and «amqp» are");
+                self.unsupported(node, &what, "«http», «ws», «nats» and «amqp» are");
             }
         }
         known

@@ -155,7 +155,7 @@ fn content_type(document: &Value, found: &Found) -> Option<String> {
 }
 
 /// The address of a channel, whose parameters have the values of variables.
-fn address(found: &Found, variables: &Value) -> Result<String, Fault> {
+pub(super) fn address(found: &Found, variables: &Value) -> Result<String, Fault> {
     let address = replaced(&found.address, found.channel.get("parameters"), variables, encoded)?;
     let address = uri::without_dots(address, &found.address)?;
     Ok(if address.starts_with('/') { address } else { format!("/{address}") })
@@ -177,7 +177,7 @@ fn server(
         let transport = Transport::of(&protocol(server));
         transport.filter(|known| it.protocol.is_none_or(|wanted| wanted == *known))
     };
-    let wanted = it.protocol.map_or("http, nats or amqp", Transport::name);
+    let wanted = it.protocol.map_or("http, ws, nats or amqp", Transport::name);
     // A channel may be at some servers only: by their names, or by references to them.
     let own = found.channel.get("servers").and_then(Value::as_array);
     let is_own = |name: &str| {

@@ -1,4 +1,5 @@
-//! Messages of channels that an AsyncAPI document describes, at a broker: NATS or AMQP 0.9.1.
+//! Messages of channels that an AsyncAPI document describes, at a broker (NATS or AMQP 0.9.1) or on a
+//! WebSocket.
 //!
 //! The bindings of the document say what the protocols have beside addresses: the group of NATS
 //! that shares the messages, and queue and exchange of AMQP.
@@ -10,7 +11,7 @@ use serde_json::Value;
 use super::asyncapi::{headers_of, replaced, Found, Published};
 use super::effect::{fault_of, Effect};
 use super::http::{add_headers, set_body};
-use super::{auth, subscribe};
+use super::{asyncapi, auth, subscribe};
 use crate::fault::Fault;
 use crate::io::{Broker, BrokerChannel, BrokerMessage, HttpRequest};
 use crate::model::{AsyncApi, Scheme};
@@ -80,12 +81,20 @@ fn channel(
             let is_queue = amqp("/is").as_deref() == Some("queue");
             (amqp("/queue/name"), amqp("/exchange/name").filter(|_| !is_queue))
         }
+        Broker::WebSocket => (None, None),
     };
-    let vhost = match path.is_empty() {
-        true => amqp("/queue/vhost").or_else(|| amqp("/exchange/vhost")),
-        false => Some(path),
+    let address = match protocol {
+        Broker::WebSocket => {
+            let address = asyncapi::address(found, published.variables)?;
+            format!("{path}{address}").trim_start_matches('/').to_owned()
+        }
+        _ => address(protocol, found, published.variables)?,
     };
-    let address = address(protocol, found, published.variables)?;
+    let vhost = match (protocol, path.is_empty()) {
+        (Broker::Amqp, true) => amqp("/queue/vhost").or_else(|| amqp("/exchange/vhost")),
+        (Broker::Amqp, false) => Some(virtual_host(&path, server)?),
+        _ => None,
+    };
     if protocol == Broker::Nats && !is_received && is_pattern(&address) {
         let problem = format!("the channel «{address}» is a pattern: nothing can be sent to it");
         return Err(Fault::configuration(problem));
@@ -131,6 +140,7 @@ fn address(protocol: Broker, found: &Found, variables: &Value) -> Result<String,
             address.contains(char::is_whitespace) || address.split('.').any(str::is_empty)
         }
         Broker::Amqp => address.len() > 255,
+        Broker::WebSocket => false,
     };
     if is_wrong {
         let problem = format!("«{address}» is no address of a channel of {}", protocol.name());
@@ -168,7 +178,7 @@ struct Place {
     host: String,
     port: u16,
     is_tls: bool,
-    /// Without its slash, and without codes.
+    /// Without its slash, as it is written.
     path: String,
 }
 
@@ -185,6 +195,8 @@ impl Place {
             (Broker::Nats, "tls") => (true, 4_222),
             (Broker::Amqp, "amqp") => (false, 5_672),
             (Broker::Amqp, "amqps") => (true, 5_671),
+            (Broker::WebSocket, "ws") => (false, 80),
+            (Broker::WebSocket, "wss") => (true, 443),
             (_, scheme) => return Err(wrong(&format!("«{scheme}» is another protocol"))),
         };
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -206,9 +218,15 @@ impl Place {
         if host.is_empty() || host.contains(|sign: char| "?#\\,".contains(sign)) {
             return Err(wrong("it has no host"));
         }
-        let path = decoded(path).ok_or_else(|| wrong("its path is no text"))?;
-        Ok(Self { host: host.to_owned(), port, is_tls, path })
+        Ok(Self { host: host.to_owned(), port, is_tls, path: path.to_owned() })
     }
+}
+
+/// The virtual host of AMQP, which is the path of a server.
+fn virtual_host(path: &str, server: &str) -> Result<String, Fault> {
+    decoded(path).ok_or_else(|| {
+        Fault::configuration(format!("the server «{server}» has a path that is no text"))
+    })
 }
 
 /// A path whose codes are the signs that they mean.
@@ -236,17 +254,20 @@ mod tests {
         for (protocol, server, expected) in [
             (Broker::Nats, "nats://bus.example", Some("bus.example 4222 false ")),
             (Broker::Nats, "tls://bus.example:1", Some("bus.example 1 true ")),
-            (Broker::Amqp, "AMQPS://bus.example/%2Fshop", Some("bus.example 5671 true /shop")),
+            (Broker::Amqp, "AMQPS://bus.example/%2Fshop", Some("bus.example 5671 true %2Fshop")),
             (Broker::Amqp, "amqp://[::1]:7/shop", Some("::1 7 false shop")),
             (Broker::Amqp, "nats://bus.example", None),
             (Broker::Amqp, "amqp://ann:secret@bus.example", None),
             (Broker::Amqp, "amqp://bus.example:x", None),
             (Broker::Amqp, "amqp://[::1]7", None),
             (Broker::Amqp, "amqp:///x", None),
-            (Broker::Amqp, "amqp://a/%zz", None),
+            (Broker::WebSocket, "wss://chat.example/v1", Some("chat.example 443 true v1")),
+            (Broker::WebSocket, "https://chat.example", None),
             (Broker::Nats, "nats://a,b", None),
         ] {
             assert_eq!(place(protocol, server).as_deref(), expected, "{server}");
         }
+        assert_eq!(virtual_host("%2Fshop", "amqp://a/%2Fshop").ok().as_deref(), Some("/shop"));
+        assert!(virtual_host("%zz", "amqp://a/%zz").is_err());
     }
 }

@@ -14,10 +14,13 @@ const DOCUMENT: &str = r##"{
     "rabbit": { "host": "{zone}.example:5673", "pathname": "/%2Fshop", "protocol": "amqp",
       "variables": { "zone": { "default": "eu" } } },
     "safe": { "host": "safe.example", "protocol": "amqps" },
+    "chat": { "host": "chat.example", "pathname": "/v1/", "protocol": "wss" },
     "kafka": { "host": "kafka.example", "protocol": "kafka" } },
   "channels": {
     "orders": { "address": "orders.{shop}.new", "parameters": { "shop": {} },
       "servers": [ { "$ref": "#/servers/bus" } ] },
+    "room": { "address": "/rooms/{room}", "parameters": { "room": {} },
+      "servers": [ { "$ref": "#/servers/chat" } ] },
     "all": { "address": "orders.>", "servers": [ { "$ref": "#/servers/bus" } ] },
     "work": { "address": "work", "servers": [ { "$ref": "#/servers/rabbit" } ],
       "bindings": { "amqp": { "is": "queue", "queue": { "name": "work-queue" },
@@ -105,6 +108,14 @@ fn message_is_sent_to_the_channel_of_a_broker_that_its_document_describes() {
     assert_eq!((channel.protocol, channel.is_tls), (Broker::Amqp, true));
     assert_eq!((channel.token.as_deref(), channel.vhost.as_str()), (Some("t0ken"), "/"));
     assert_eq!(sent.expect("a message").body, b"");
+
+    let io = brokers(&[]);
+    let room = "channel: room, server: { name: chat, variables: { room: a b/c } }";
+    called(&io, &format!("{room}, message: {{ payload: hello }}, {basic}")).expect("it is sent");
+    let (channel, _) = asked(&io);
+    assert_eq!(channel.shown(), "ws://chat.example:443/v1/rooms/a%20b%2Fc");
+    assert_eq!((channel.protocol, channel.is_tls), (Broker::WebSocket, true));
+    assert_eq!(channel.login, Some(("ann".to_owned(), "s3cret".to_owned())));
 }
 
 #[test]
@@ -210,7 +221,7 @@ fn protocol_that_a_host_does_not_speak_is_named_before_a_flow_is_added() {
     assert!(load("amqp").unmet(&brokers(&[]), "it.yaml").is_none());
     assert!(load("http").unmet(&FakeIo::new(), "it.yaml").is_none());
     let mqtt = problems(flow("mqtt").split_once('\n').expect("two lines").1);
-    assert!(mqtt.contains("«http», «nats» and «amqp» are"), "{mqtt}");
+    assert!(mqtt.contains("«http», «ws», «nats» and «amqp» are"), "{mqtt}");
 }
 
 #[test]

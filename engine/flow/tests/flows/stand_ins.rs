@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use serde_json::{json, Value};
-use turnwheel_flow::{FakeIo, GrpcResponse, HttpRequest, HttpResponse, ProcessResult, Program};
+use turnwheel_flow::{
+    BrokerMessage, FakeIo, GrpcResponse, HttpRequest, HttpResponse, ProcessResult, Program,
+};
 
 /// A description of the pet store, as far as the flows of the specification use it.
 fn petstore() -> Value {
@@ -30,6 +32,7 @@ fn asyncapi() -> Value {
         "servers": {
             "bus": { "host": "bus.fake.com", "protocol": "kafka" },
             "staging": { "host": "staging.fake.com", "protocol": "https" },
+            "web": { "host": "push.fake.com", "protocol": "ws" },
         },
         "channels": {
             "wanted": { "address": "pets/wanted" },
@@ -142,6 +145,12 @@ pub(crate) fn services() -> FakeIo {
             let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
             let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
             Ok(HttpResponse { status, headers, body })
+        })
+        .on_broker(|_| {
+            // More than the examples want, all of which pass their filters.
+            let message =
+                BrokerMessage { body: b"{\"from\":{}}".to_vec(), ..BrokerMessage::default() };
+            Ok(vec![message; 9])
         })
         .resource("file://app/greet.proto", "syntax = \"proto3\";")
         .on_grpc(|request| {
