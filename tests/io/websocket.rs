@@ -1,4 +1,4 @@
-//! Messages on a WebSocket of a service on loopback: what is sent, what is received, what goes wrong.
+//! Messages on a WebSocket of a service on loopback: what is sent and received, what goes wrong.
 
 use std::net::{TcpListener, TcpStream};
 use std::thread::{self, JoinHandle};

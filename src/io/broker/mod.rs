@@ -117,8 +117,8 @@ pub(super) fn receive(
     }
 }
 
-/// The hosts of a broker to connect to. Without TLS they are addresses that may be reached, and names
-/// are not resolved again. With TLS it is the name, for which the server has a certificate.
+/// The hosts of a broker to connect to. Without TLS they are addresses that may be reached, and
+/// names are not resolved again. With TLS it is the name, for which the server has a certificate.
 #[cfg(any(feature = "nats", feature = "rabbitmq"))]
 async fn hosts(options: &IoOptions, channel: &BrokerChannel) -> Result<Vec<String>, IoError> {
     let (host, port) = (&channel.host, channel.port);

@@ -1,7 +1,7 @@
 //! WebSocket (RFC 6455): messages of a connection that a request of HTTP opens, without a broker.
 //!
-//! A message has no headers here: those of a flow's message are of the request. Nothing acknowledges
-//! a message; that the service has read it is known when it answers the end of the connection.
+//! A message has no headers here: those of a flow's message are of the request. Nothing
+//! acknowledges a message; that the service has read it is known when it answers the end of the connection.
 
 use std::fmt::Display;
 use std::sync::Arc;

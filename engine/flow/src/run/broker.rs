@@ -1,5 +1,5 @@
-//! Messages of channels that an AsyncAPI document describes, at a broker (NATS or AMQP 0.9.1) or on a
-//! WebSocket.
+//! Messages of channels that an AsyncAPI document describes, at a broker (NATS or AMQP 0.9.1) or
+//! on a WebSocket.
 //!
 //! The bindings of the document say what the protocols have beside addresses: the group of NATS
 //! that shares the messages, and queue and exchange of AMQP.
