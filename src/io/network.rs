@@ -23,7 +23,7 @@ pub enum Network {
     /// Everything that is none of the others.
     Public,
     /// Addresses of private networks: `10.0.0.0/8`, `172.16.0.0/12`, `192.168.0.0/16`,
-    /// `100.64.0.0/10`, `fc00::/7`.
+    /// `100.64.0.0/10`, `198.18.0.0/15`, `fc00::/7`, `fec0::/10`, `64:ff9b:1::/48`.
     Private,
     /// This host: `127.0.0.0/8`, `::1`, `0.0.0.0/8`, `::`.
     Loopback,
@@ -67,7 +67,10 @@ impl Network {
             Self::LinkLocal
         } else if address.is_loopback() || first == 0 {
             Self::Loopback
-        } else if address.is_private() || (first == 100 && (64..128).contains(&second)) {
+        } else if address.is_private()
+            || (first == 100 && (64..128).contains(&second))
+            || (first == 198 && matches!(second, 18 | 19))
+        {
             Self::Private
         } else {
             Self::Public
@@ -79,15 +82,21 @@ impl Network {
         if address.is_loopback() || address.is_unspecified() {
             return Self::Loopback;
         }
-        // An address of IPv4 in other clothes: mapped, compatible, NAT64, 6to4.
+        // An address of IPv4 in other clothes: mapped, translated, compatible, NAT64, 6to4, Teredo.
         let inner = |high: u16, low: u16| {
             let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
             Self::of_four(Ipv4Addr::new(a, b, c, d))
         };
         match parts {
-            [0, 0, 0, 0, 0, 0xffff | 0, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
-                inner(high, low)
-            }
+            [0, 0, 0, 0, 0, 0xffff | 0, high, low]
+            | [0, 0, 0, 0, 0xffff, 0, high, low]
+            | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => inner(high, low),
+            // The same of one network (RFC 8215), which is no public one.
+            [0x64, 0xff9b, 1, .., high, low] => match inner(high, low) {
+                Self::Public => Self::Private,
+                other => other,
+            },
+            [0x2001, 0, .., high, low] => inner(!high, !low),
             [0x2002, high, low, ..] => inner(high, low),
             // Where clouds have their metadata: Amazon, Google, Oracle, Scaleway.
             [0xfd00, 0x0ec2, ..]
@@ -95,7 +104,7 @@ impl Network {
             | [0xfd00, 0x00c1, 0, 0, 0, 0, 0xa9fe, 0xa9fe]
             | [0xfd00, 0x0042, 0, 0, 0, 0, 0, 0x0042] => Self::LinkLocal,
             [first, ..] if first & 0xffc0 == 0xfe80 || first >= 0xff00 => Self::LinkLocal,
-            [first, ..] if first & 0xfe00 == 0xfc00 => Self::Private,
+            [first, ..] if first & 0xfe00 == 0xfc00 || first & 0xffc0 == 0xfec0 => Self::Private,
             _ => Self::Public,
         }
     }
@@ -203,6 +212,15 @@ mod tests {
             ("224.0.0.1", Network::LinkLocal),
             ("255.255.255.255", Network::LinkLocal),
             ("ff02::1", Network::LinkLocal),
+            ("198.19.0.1", Network::Private),
+            ("198.20.0.1", Network::Public),
+            ("fec0::1", Network::Private),
+            ("::ffff:0:127.0.0.1", Network::Loopback),
+            ("64:ff9b:1::7f00:1", Network::Loopback),
+            ("64:ff9b:1::a9fe:a9fe", Network::LinkLocal),
+            ("64:ff9b:1::5db8:d822", Network::Private),
+            ("2001::80ff:fffe", Network::Loopback),
+            ("2001:db8::80ff:fffe", Network::Public),
         ] {
             let parsed = address.parse().expect(address);
             assert_eq!(Network::of(parsed), network, "{address}");

@@ -5,8 +5,18 @@ use turnwheel_flow::{HttpRequest, IoError, IoErrorKind};
 use super::target::Target;
 
 /// Words in the names of headers that are meant for one origin alone, such as `X-Api-Key`.
-const CREDENTIALS: [&str; 8] =
-    ["auth", "cookie", "key", "token", "secret", "password", "session", "signature"];
+const CREDENTIALS: [&str; 10] = [
+    "auth",
+    "cookie",
+    "credential",
+    "jwt",
+    "key",
+    "pass",
+    "secret",
+    "session",
+    "signature",
+    "token",
+];
 
 /// A header with such a word that is no secret.
 pub(super) const IDEMPOTENCY_KEY: &str = "idempotency-key";

@@ -218,13 +218,13 @@ fn range(mut cv: Cv<'_, Limited>) -> ValXs<'_, Val> {
 
 /// Why a term is refused.
 #[derive(Debug)]
-pub(super) struct TooDeep(pub(super) &'static str);
+pub(super) struct Refused(pub(super) &'static str);
 
 /// Terms are nested deeper than [`TERMS_MAX`].
-const NESTED: TooDeep = TooDeep("the expression is nested too deep");
+const NESTED: Refused = Refused("the expression is nested too deep");
 
 /// Puts the natives that count into a definition.
-pub(super) fn def(def: Def<&str>, depth: usize) -> Result<Def<&str>, TooDeep> {
+pub(super) fn def(def: Def<&str>, depth: usize) -> Result<Def<&str>, Refused> {
     let body = term(def.body, depth + 1)?;
     // These words are values, whatever is defined.
     let is_value = matches!(def.name, "null" | "true" | "false") && def.args.is_empty();
@@ -234,7 +234,7 @@ pub(super) fn def(def: Def<&str>, depth: usize) -> Result<Def<&str>, TooDeep> {
 
 /// Puts them into a term.
 #[expect(clippy::too_many_lines, reason = "one arm for each kind of term")]
-pub(super) fn term<'s>(term_: Term<&'s str>, depth: usize) -> Result<Term<&'s str>, TooDeep> {
+pub(super) fn term<'s>(term_: Term<&'s str>, depth: usize) -> Result<Term<&'s str>, Refused> {
     if depth > TERMS_MAX {
         return Err(NESTED);
     }
@@ -349,13 +349,13 @@ pub(super) fn term<'s>(term_: Term<&'s str>, depth: usize) -> Result<Term<&'s st
                 Err((inner, parts)) => path_of(*boxed(Box::new(inner))?, parts),
             }
         }
-        Term::Var(name) => secrets::variable(name),
+        Term::Var(secrets::SECRETS) => return Err(secrets::ALL),
         Term::Recurse => pipe(Term::Recurse, call("#tick")),
         other => other,
     })
 }
 
-fn pattern(pattern_: Pattern<&str>, depth: usize) -> Result<Pattern<&str>, TooDeep> {
+fn pattern(pattern_: Pattern<&str>, depth: usize) -> Result<Pattern<&str>, Refused> {
     if depth > TERMS_MAX {
         return Err(NESTED);
     }
@@ -373,7 +373,7 @@ fn pattern(pattern_: Pattern<&str>, depth: usize) -> Result<Pattern<&str>, TooDe
     })
 }
 
-fn pattern_of(operator: BinaryOp<&str>, depth: usize) -> Result<BinaryOp<&str>, TooDeep> {
+fn pattern_of(operator: BinaryOp<&str>, depth: usize) -> Result<BinaryOp<&str>, Refused> {
     Ok(match operator {
         BinaryOp::Pipe(Some(p)) => BinaryOp::Pipe(Some(pattern(p, depth + 1)?)),
         other => other,

@@ -102,8 +102,7 @@ pub(crate) struct NoProgram {
 pub(crate) enum Failure {
     /// The error.
     Problem(String),
-    /// It asks for a secret that the flow does not declare; an empty name if it declares none at
-    /// all.
+    /// It asks for a secret that the flow does not declare.
     Secret(String),
 }
 
@@ -111,9 +110,6 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Problem(problem) => f.write_str(problem),
-            Self::Secret(name) if name.is_empty() => {
-                f.write_str("the flow has no secrets: «use.secrets» names none")
-            }
             Self::Secret(name) => {
                 write!(f, "the flow may not have the secret «{name}»: add it to «use.secrets»")
             }
@@ -214,7 +210,7 @@ fn compile(text: &str, variables: &[&str]) -> Result<Program, NoProgram> {
     }
     let modules = || NoProgram { message: "an expression cannot have modules".to_owned(), at: 0 };
     let term = precedence::parse(text).ok_or_else(modules)?;
-    let deep = |refused: limit::TooDeep| NoProgram { message: refused.0.to_owned(), at: 0 };
+    let deep = |refused: limit::Refused| NoProgram { message: refused.0.to_owned(), at: 0 };
     let body = limit::term(recursion::term(term), 0).map_err(deep)?;
     let own_name = Def { name: OWN, args: Vec::new(), body };
     let main = [own_name, Def { name: MAIN, args: Vec::new(), body: terms::call(OWN) }];

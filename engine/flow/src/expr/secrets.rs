@@ -1,5 +1,6 @@
 //! `$secrets` in an expression: a secret that the flow does not declare is refused, and is not
-//! `null`.
+//! `null`. So it stands before the name of a secret only: of all secrets at once nobody would know
+//! which of them is asked for.
 
 use jaq_core::box_iter::box_once;
 use jaq_core::load::parse::Term;
@@ -8,23 +9,20 @@ use jaq_core::path::{Part, Path};
 use jaq_core::{Cv, Native, ValXs};
 use jaq_json::Val;
 
-use super::limit::{halted, Limited};
+use super::limit::{halted, Limited, Refused};
 use super::terms::bound;
 use super::update::Parts;
 
-const SECRETS: &str = "$secrets";
+pub(super) const SECRETS: &str = "$secrets";
+
+/// Why an expression may not have all secrets at once.
+pub(super) const ALL: Refused = Refused(
+    "«$secrets» must be followed by the name of a secret: $secrets.name, or $secrets[name]",
+);
 
 /// The natives of this file.
 pub(super) fn natives() -> Vec<Fun<Limited>> {
     vec![("#secret", v(2), Native::<Limited>::new(|cv| secret(cv)))]
-}
-
-/// A variable; all secrets at once are there only if there is one at least.
-pub(super) fn variable(name: &str) -> Term<&str> {
-    match name {
-        SECRETS => known(Term::Str(None, Vec::new())),
-        name => Term::Var(name),
-    }
 }
 
 /// `$secrets` if the secret with this name is there.
@@ -53,13 +51,13 @@ pub(super) fn path<'s>(
 /// sent there.
 fn secret(mut cv: Cv<'_, Limited>) -> ValXs<'_, Val> {
     let (name, secrets) = (cv.0.pop_var(), cv.0.pop_var());
-    if let (Val::Obj(fields), Val::TStr(text) | Val::BStr(text)) = (&secrets, &name) {
-        let is_there = match text.is_empty() {
-            true => !fields.is_empty(),
-            false => fields.contains_key(&name),
-        };
-        if !is_there {
-            cv.0.data().deny(String::from_utf8_lossy(text).into_owned());
+    if let Val::Obj(fields) = &secrets {
+        if !fields.contains_key(&name) {
+            let shown = match &name {
+                Val::TStr(text) | Val::BStr(text) => String::from_utf8_lossy(text).into_owned(),
+                other => other.to_string(),
+            };
+            cv.0.data().deny(shown);
             return halted();
         }
     }

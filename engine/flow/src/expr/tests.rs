@@ -19,13 +19,31 @@ fn a_secret_that_is_not_declared_is_refused() {
     let refused = |name: &str| Err(Failure::Secret(name.to_owned()));
     let declared = || json!({ "a": { "t": 1 } });
     assert_eq!(run("$secrets.a.t", declared()), Ok(json!(1)));
-    assert_eq!(run("$secrets | .a.t", declared()), Ok(json!(1)));
     for text in ["$secrets.b", "$secrets[\"b\"]", "$secrets[.key]", "try $secrets.b.c catch 1"] {
         assert_eq!(run(text, declared()), refused("b"), "{text}");
         assert_eq!(run(text, json!({})), refused("b"), "{text}");
         assert_eq!(run(text, Value::Null), Ok(Value::Null), "where secrets are not read");
     }
-    assert_eq!(run("$secrets | .b", json!({})), refused(""));
+    for (text, name) in [("$secrets[.none]", "null"), ("$secrets[0]", "0")] {
+        assert_eq!(run(text, declared()), refused(name), "{text}");
+    }
+    for text in [
+        "$secrets",
+        "$secrets | .a",
+        "$secrets as $s | $s.a",
+        "[$secrets][0].a",
+        "$secrets[]",
+        "($secrets + {}).a",
+        "{ a: $secrets } | .a.a",
+        "{ $secrets } | .secrets.a",
+        "$secrets | has(\"a\")",
+        "def f(g): g.b; f($secrets)",
+        "\"\\($secrets)\"",
+        "$secrets.a.t + ($secrets | keys | length)",
+    ] {
+        let refused = Program::compile(text, &["$secrets"]).map(drop).expect_err(text).message;
+        assert!(refused.contains("«$secrets» must be followed"), "{text}: {refused}");
+    }
     assert_eq!(run("if false then $secrets.b else 2 end", declared()), Ok(json!(2)));
 }
 

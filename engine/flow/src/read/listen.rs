@@ -60,6 +60,7 @@ impl Reader<'_> {
             node.and_then(|node| self.variable(node)).unwrap_or_else(|| default.to_owned())
         };
         let (item, at) = (variable("item", "item"), variable("at", "index"));
+        self.two_names(node, &item, &at);
         self.scope.extend([item.clone(), at.clone()]);
         let block = field(fields, "do");
         let block = block.map(|node| self.block(node, &format!("{pointer}/foreach/do")));

@@ -3,7 +3,7 @@
 use super::fields::field;
 use super::Reader;
 use crate::expr::{has_expression, strip, Template};
-use crate::model::{Backoff, Kind, Retry};
+use crate::model::{Backoff, Kind, Retry, Span};
 use crate::scope::Stage;
 use crate::text::{Content, Node};
 
@@ -40,6 +40,12 @@ impl Reader<'_> {
                         self.span(node, &format!("«retry.jitter.{name}»"), STAGE)
                     };
                     retry.jitter = span("from").zip(span("to"));
+                    if let Some((Span::Fixed(from), Span::Fixed(to))) = &retry.jitter {
+                        if from > to {
+                            let message = "«retry.jitter» begins with more than it ends with";
+                            self.wrong_so(value, message, "exchange «from» and «to»");
+                        }
+                    }
                 }
                 _ => {}
             }
@@ -146,6 +152,15 @@ impl Reader<'_> {
                 }
                 _ => {
                     self.text_template(value, &format!("the {name} of an error"), STAGE);
+                    let is_wrong = |text: &str| {
+                        !text.is_empty() && !text.starts_with('/') && !has_expression(text)
+                    };
+                    if name == "instance"
+                        && matches!(&value.content, Content::Text(text) if is_wrong(text))
+                    {
+                        let message = "the instance of an error is a JSON pointer";
+                        self.wrong_so(value, message, "such as /do/0/pay");
+                    }
                 }
             }
         }

@@ -255,6 +255,7 @@ impl Reader<'_> {
             node.and_then(|node| self.variable(node)).unwrap_or_else(|| default.to_owned())
         };
         let (each, at) = (variable("each", "item"), variable("at", "index"));
+        self.two_names(node, &each, &at);
         let stage = Stage::Definition { is_effect: false };
         let list = field(own, "in").and_then(|node| self.expression(node, "«for.in»", stage));
         self.scope.extend([each.clone(), at.clone()]);
@@ -269,6 +270,14 @@ impl Reader<'_> {
         self.scope.truncate(self.scope.len() - 2);
         let list = list?;
         Some(Kind::For(Box::new(For { each, at, list, condition, block })))
+    }
+
+    /// An element and its place must not have the same name.
+    pub(super) fn two_names(&mut self, node: &Node, element: &str, place: &str) {
+        if element == place {
+            let message = format!("the element and its place are both ${element}");
+            self.wrong_so(node, message, "give one of them another name");
+        }
     }
 
     /// The name of a variable.

@@ -4,14 +4,15 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use base64::Engine;
 use serde_json::Value;
 
-use super::uri::encoded;
-
 pub(super) use turnwheel_engine::MASK;
 
 /// Texts of secrets that are shorter are not looked for: they would be found everywhere.
 const SECRET_LENGTH_MIN: usize = 4;
 
-/// Secrets of a call, also as they look in base64 and in addresses.
+/// Shorter texts are not looked for across the ends of lines, nor lines of a secret by themselves.
+const LINE_LENGTH_MIN: usize = 16;
+
+/// Secrets of a call, also as they look in base64, in JSON and in parts.
 #[derive(Debug, Default)]
 pub(super) struct Hidden(Vec<String>);
 
@@ -22,7 +23,10 @@ impl Hidden {
                 self.0.push(text.clone());
                 if text.len() >= SECRET_LENGTH_MIN {
                     self.0.extend(in_base64(text.as_bytes()));
-                    self.0.push(encoded(text));
+                    // The marks of a key in PEM are no secrets.
+                    let is_own =
+                        |line: &&str| line.len() >= LINE_LENGTH_MIN && !line.starts_with("-----");
+                    self.0.extend(text.lines().map(str::trim).filter(is_own).map(str::to_owned));
                     // As it looks in the text of JSON.
                     let json = secret.to_string();
                     self.0.push(json[1..json.len() - 1].to_owned());
@@ -55,6 +59,21 @@ impl Hidden {
                 *text = text.replace(secret.as_str(), MASK);
             }
         }
+        let long = |length: usize| self.0.iter().filter(move |secret| secret.len() >= length);
+        if text.contains(['\n', '\r']) {
+            for secret in long(LINE_LENGTH_MIN) {
+                let own: Vec<u8> = Written::unfolded(secret).map(|it| it.byte).collect();
+                mask_written(text, &own, |text| Written::unfolded(text).collect());
+            }
+        }
+        // In an address and in a form a blank is a plus or a code; who writes it chooses.
+        for (sign, meaning) in [('%', b'+'), ('+', b' ')] {
+            if text.contains(sign) {
+                for secret in long(SECRET_LENGTH_MIN) {
+                    mask_written(text, secret.as_bytes(), |text| Written::coded(text, meaning));
+                }
+            }
+        }
     }
 
     /// Masks bytes that become base64, where a secret cannot be found any more.
@@ -78,6 +97,12 @@ impl Hidden {
     pub(super) fn mask_in(&self, value: &mut Value) {
         match value {
             _ if self.0.is_empty() => {}
+            Value::Number(number) => {
+                let text = number.to_string();
+                if text.len() >= SECRET_LENGTH_MIN && self.0.contains(&text) {
+                    *value = Value::String(MASK.to_owned());
+                }
+            }
             Value::String(text) => self.mask(text),
             Value::Array(elements) => elements.iter_mut().for_each(|value| self.mask_in(value)),
             Value::Object(fields) => {
@@ -90,6 +115,57 @@ impl Hidden {
             }
             _ => {}
         }
+    }
+}
+
+/// A byte of what a text means, and the bytes of the text that it is written by.
+struct Written {
+    byte: u8,
+    from: usize,
+    to: usize,
+}
+
+impl Written {
+    /// A text without the ends of its lines.
+    fn unfolded(text: &str) -> impl Iterator<Item = Self> + '_ {
+        let bytes = text.bytes().enumerate().filter(|(_, byte)| !matches!(byte, b'\n' | b'\r'));
+        bytes.map(|(at, byte)| Self { byte, from: at, to: at + 1 })
+    }
+
+    /// A text whose codes, such as `%2F`, are what they stand for.
+    fn coded(text: &str, plus: u8) -> Vec<Self> {
+        let (bytes, mut all, mut from) = (text.as_bytes(), Vec::with_capacity(text.len()), 0);
+        let digit = |at: usize| bytes.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+        while let Some(byte) = bytes.get(from) {
+            let (byte, to) = match (byte, digit(from + 1), digit(from + 2)) {
+                // Two digits of 16 are a byte.
+                (b'%', Some(high), Some(low)) => ((high * 16 + low) as u8, from + 3),
+                (b'+', ..) => (plus, from + 1),
+                (byte, ..) => (*byte, from + 1),
+            };
+            all.push(Self { byte, from, to });
+            from = to;
+        }
+        all
+    }
+}
+
+/// Masks where a text means a secret.
+fn mask_written(text: &mut String, secret: &[u8], read: impl Fn(&str) -> Vec<Written>) {
+    let written = read(text);
+    let bytes: Vec<u8> = written.iter().map(|it| it.byte).collect();
+    let (mut masked, mut kept, mut at) = (String::new(), 0, 0);
+    while let Some(found) = bytes[at..].windows(secret.len()).position(|part| part == secret) {
+        let (first, last) = (at + found, at + found + secret.len() - 1);
+        // A secret is a text: it begins and ends with whole characters, also where they are codes.
+        masked.push_str(&text[kept..written[first].from]);
+        masked.push_str(MASK);
+        kept = written[last].to;
+        at = last + 1;
+    }
+    if kept > 0 {
+        masked.push_str(&text[kept..]);
+        *text = masked;
     }
 }
 
@@ -146,6 +222,66 @@ mod tests {
         let mut value = serde_json::json!({ "form": { "12345678": "", "b": 1 } });
         hidden.mask_in(&mut value);
         assert_eq!(value, serde_json::json!({ "form": { MASK: "", "b": 1 } }));
+    }
+
+    #[test]
+    fn secret_is_found_however_an_address_or_a_form_writes_it() {
+        let mut hidden = Hidden::default();
+        hidden.add(&serde_json::json!({ "password": "ä b/c+d%41" }));
+        for written in [
+            "ä b/c+d%41",
+            "%C3%A4%20b%2Fc%2Bd%2541",
+            "%c3%a4%20b%2fc%2bd%2541",
+            "%C3%A4+b%2Fc%2Bd%2541",
+            "ä%20b/c+d%2541",
+            "%C3%A4%20b/c%2Bd%2541",
+        ] {
+            let mut text = format!("x?ü=%C3%A4&p={written}&q={written}+%");
+            hidden.mask(&mut text);
+            assert_eq!(text, "x?ü=%C3%A4&p=••••&q=••••+%", "{written}");
+        }
+        let mut text = "x?p=%C3%A4%20b&q=+%&c".to_owned();
+        hidden.mask(&mut text);
+        assert_eq!(text, "x?p=%C3%A4%20b&q=+%&c");
+    }
+
+    #[test]
+    fn secret_is_found_in_lines() {
+        let key = format!(
+            "-----BEGIN KEY-----\n{}\n{}\n-----END KEY-----\n",
+            "Ab3/".repeat(16),
+            "xY9+".repeat(9)
+        );
+        let mut hidden = Hidden::default();
+        hidden.add(&Value::String(key.clone()));
+        let masked = |text: &str| {
+            let mut text = text.to_owned();
+            hidden.mask(&mut text);
+            text
+        };
+        let lines = "-----BEGIN KEY-----\r\n••••\r\n••••\r\n-----END KEY-----\r\n";
+        assert_eq!(masked(&key.replace('\n', "\r\n")), lines);
+        assert_eq!(masked(&format!("line 3: {}", "xY9+".repeat(9))), "line 3: ••••");
+        assert_eq!(masked("-----BEGIN KEY-----\n"), "-----BEGIN KEY-----\n");
+        for width in [64, 76] {
+            let encoded = base64::engine::general_purpose::STANDARD.encode(&key);
+            let lines: Vec<&str> = (0..encoded.len())
+                .step_by(width)
+                .map(|at| &encoded[at..encoded.len().min(at + width)])
+                .collect();
+            let text = masked(&format!("it is\n{}\n", lines.join("\n")));
+            let left = text.replace("it is", "").replace("••••", "");
+            assert!(text.contains("••••") && left.trim().len() <= 4, "{text}");
+        }
+    }
+
+    #[test]
+    fn secret_is_found_as_a_number() {
+        let mut hidden = Hidden::default();
+        hidden.add(&serde_json::json!({ "pin": "12345678", "short": "12" }));
+        let mut value = serde_json::json!([12_345_678, 12, 123_456_789]);
+        hidden.mask_in(&mut value);
+        assert_eq!(value, serde_json::json!([MASK, 12, 123_456_789]));
     }
 
     #[test]

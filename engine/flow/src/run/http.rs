@@ -136,15 +136,20 @@ fn answer(
     uri: String,
 ) -> Result<Value, Fault> {
     let headers = |headers: &[(String, String)]| {
-        let headers = headers.iter().map(|(name, value)| {
+        let mut all = Map::new();
+        for (name, value) in headers {
             let mut value = value.clone();
             effect.mask(&mut value);
             if SECRET_HEADERS.iter().any(|secret| name.eq_ignore_ascii_case(secret)) {
                 "••••".clone_into(&mut value);
             }
-            (name.clone(), Value::String(value))
-        });
-        Value::Object(headers.collect::<Map<_, _>>())
+            // One that is repeated is a list, whose elements commas divide (RFC 9110, 5.2).
+            match all.get_mut(name) {
+                Some(Value::String(before)) => before.push_str(&format!(", {value}")),
+                _ => drop(all.insert(name.clone(), Value::String(value))),
+            }
+        }
+        Value::Object(all)
     };
     Ok(json!({
         "request": {

@@ -290,10 +290,10 @@ impl Machine<'_> {
     fn raised(&self, template: &crate::expr::Template) -> Result<Fault, Fault> {
         let mut error = self.env.fill_own(template)?;
         if let Some(fields) = error.as_object_mut() {
-            if fields.get("instance").is_none_or(Value::is_null) {
-                let own = Value::String(self.env.pointer().to_owned());
-                fields.insert("instance".to_owned(), own);
-            }
+            // What evaluates to null is left out, as of headers.
+            fields.retain(|name, value| !value.is_null() || name == "type" || name == "status");
+            let own = || Value::String(self.env.pointer().to_owned());
+            fields.entry("instance").or_insert_with(own);
             Fault::check_status(fields)?;
             for name in ["instance", "title", "detail"] {
                 if let Some(value) = fields.get_mut(name).filter(|value| !value.is_string()) {

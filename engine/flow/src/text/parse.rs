@@ -235,6 +235,10 @@ impl Builder<'_, '_> {
             return Some(Content::Text(text.to_owned()));
         }
         let content = plain(text);
+        if matches!(content, Content::Text(_)) && is_no_json(text) {
+            let message = format!("«{text}» is a number that JSON does not have");
+            self.refuse(at, message, Some("put it in quotes if it is a text"))?;
+        }
         let is_so = match (kind, &content) {
             (None, _) | (Some("bool"), Content::Bool(_)) | (Some("null"), Content::Null) => true,
             (Some("int"), Content::Number(number)) => !number.is_f64(),
@@ -280,6 +284,18 @@ fn plain(text: &str) -> Content {
         }
     }
     Content::Text(text.to_owned())
+}
+
+/// Whether a text without quotes is a number of YAML that no number of JSON is: infinite, or none.
+fn is_no_json(text: &str) -> bool {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let named = [".inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN"].contains(&digits);
+    let is_large = || {
+        digits.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+            && digits.bytes().all(|c| matches!(c, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'))
+            && digits.parse::<f64>().is_ok_and(f64::is_infinite)
+    };
+    named || is_large()
 }
 
 /// JSON writes a character beyond 16 bits as two escapes, which YAML does not know: a text that is

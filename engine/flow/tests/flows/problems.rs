@@ -103,6 +103,21 @@ fn what_would_go_wrong_silently_is_a_problem() {
             "use: { retries: { r: { backoff: { linear: {} }, limit: { attempt: {} } } } }\ndo: [ { a: { set: { x: 1 } } } ]",
             "would try for ever without a pause",
         ),
+        (
+            "do: [ { a: { try: [ { b: { set: { x: 1 } } } ], catch: { retry: { jitter: { from: PT5S, to: PT1S } } } } } ]",
+            "exchange «from» and «to»",
+        ),
+        ("do: [ { a: { for: { in: '.x', each: it, at: it }, do: [ { b: { set: { x: 1 } } } ] } } ]", "are both $it"),
+        (
+            "do: [ { a: { raise: { error: { type: 'https://a.b/c', status: 400, instance: shop } } } } ]",
+            "the instance of an error is a JSON pointer",
+        ),
+        ("do: [ { a: { set: { x: 1e400 } } } ]", "it.yaml:2:24: «1e400» is a number that JSON does not have"),
+        ("do: [ { a: { set: { x: -.inf } } } ]", "put it in quotes if it is a text"),
+        (
+            "use: { secrets: [ s ] }\ndo: [ { a: { run: { shell: { command: 'echo ${ $secrets | .t }' } } } } ]",
+            "«$secrets» must be followed by the name of a secret",
+        ),
         ("do: [ { a: { wait: 5s } } ]", "write PT5S"),
         ("do:\n  - a:\n      set:\n        x: ${ {a: .b} }\n", "put the expression in quotes"),
         ("do: [ { a: { set: { x: ${ .a } } } } ]", "put the expression in quotes"),

@@ -181,7 +181,7 @@ do:
       fork:
         branches:
           - rest: { wait: { days: 30 } }
-          - broken: { raise: { error: { type: 'https://a.b/c', status: 418, title: Teapot } } }
+          - broken: { raise: { error: { type: 'https://a.b/c', status: 418, title: Teapot, detail: '${ .none }' } } }
 ";
     let expected = json!({
         "type": "https://a.b/c", "status": 418, "title": "Teapot",
@@ -331,7 +331,7 @@ do:
         query: { q: a b, n: '${ .n }' }
         body: { count: '${ .n }' }
         output: response
-      output: { as: '{ status: .statusCode, got: .content.ok, sent: .request.uri }' }
+      output: { as: '{ status: .statusCode, got: .content.ok, sent: .request.uri, links: .headers.link }' }
 ";
     let io = FakeIo::new().on_http(|request| {
         assert_eq!(
@@ -339,11 +339,17 @@ do:
             ("POST", Some(&br#"{"count":3}"#[..]))
         );
         assert!(request.headers.contains(&("X-One".to_owned(), "1".to_owned())));
-        let headers =
-            vec![("content-type".to_owned(), "application/json; charset=utf-8".to_owned())];
+        let headers = [
+            ("content-type", "application/json; charset=utf-8"),
+            ("link", "</a>; rel=next"),
+            ("link", "</b>"),
+        ];
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         Ok(HttpResponse { status: 201, headers, body: br#"{"ok":true}"#.to_vec() })
     });
     let (output, _) = run_with(io, flow, json!({ "id": "a/b", "one": 1, "n": 3 }));
     let uri = "https://shop.example/items/a%2Fb?n=3&q=a%20b";
-    assert_eq!(output.unwrap(), json!({ "status": 201, "got": true, "sent": uri }));
+    let links = "</a>; rel=next, </b>";
+    let expected = json!({ "status": 201, "got": true, "sent": uri, "links": links });
+    assert_eq!(output.unwrap(), expected);
 }
