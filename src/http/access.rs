@@ -131,7 +131,7 @@ pub(super) async fn guard(State(api): State<Api>, mut request: Request, next: Ne
 }
 
 /// The answer to a refused request. A script of a page asks for a token itself.
-fn refused(problem: Problem, request: &Request) -> Response {
+pub(super) fn refused(problem: Problem, request: &Request) -> Response {
     match request.headers().contains_key("x-requested-with") {
         true => without_prompt(problem),
         false => problem.into_response(),

@@ -151,9 +151,11 @@ fn each_way_to_say_who_one_is_has_a_header_of_its_own() {
     assert_eq!(ways, ["Bearer realm=\"turnwheel\"", "Basic realm=\"turnwheel\""]);
     // A script of a page asks by itself: its browser is not to ask for a password.
     let script = [("x-requested-with", "turnwheel-console")];
-    let answer = guarded().send("GET", "/api/v1/plans", &script, None);
-    let ways: Vec<_> = answer.headers.get_all("www-authenticate").iter().collect();
-    assert_eq!(ways, ["Bearer realm=\"turnwheel\""]);
+    for path in ["/api/v1/plans", "/api/v1/session"] {
+        let answer = guarded().send("GET", path, &script, None);
+        let ways: Vec<_> = answer.headers.get_all("www-authenticate").iter().collect();
+        assert_eq!(ways, ["Bearer realm=\"turnwheel\""], "{path}");
+    }
 }
 
 #[test]

@@ -157,6 +157,11 @@ function App() {
   const problem = useCell(trouble);
   const lock = useCell(locked);
   const nav = PAGES[at.name]?.nav;
+  // A reader sees no orders. While nobody knows who asks, the server refuses what they may not do.
+  useEffect(() => {
+    delete document.documentElement.dataset.role;
+    if (lock === null) ask("session").then(({ role }) => { document.documentElement.dataset.role = role; }, () => {});
+  }, [lock]);
   // On a phone the pages are a bar that is wider than the window.
   useEffect(() => { document.querySelector("#nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }); }, [nav]);
   return html`<${Zone.Provider} value=${zoneName}>

@@ -46,7 +46,7 @@ function Node({ node, colour, isAlone, reload }) {
     <td class="right">${left === null ? html`<span class="quiet">alone</span>` : span(left)}</td>
     <td class="right">${number(node.slots)} <meter min="0" max=${SLOTS} value=${node.slots} aria-label=${`Slots of ${node.name}`}></meter></td>
     <td>${Object.entries(node.labels).map(([name, value]) => html`<span key=${name} class="label">${name}=${value}</span>`)}</td><td><${Ago} at=${node.since} /></td>
-    <td class="buttons"><a href=${`#/runs?${new URLSearchParams({ show: "active", node: node.name })}`}>runs under way</a>${canDrain && html`<button onClick=${() => drain(node, reload)}>Drain…</button>`}</td></tr>`;
+    <td class="buttons"><a href=${`#/runs?${new URLSearchParams({ show: "active", node: node.name })}`}>runs under way</a>${canDrain && html`<button data-change onClick=${() => drain(node, reload)}>Drain…</button>`}</td></tr>`;
 }
 
 function Database({ all, health }) {

@@ -46,7 +46,7 @@ function place(text, line, column) {
 function Wrong({ error, go, raise }) {
   const problems = error.problems ?? [];
   if (problems.length === 0) {
-    return html`<p class="why error">${reason(error)} ${error.code === "flow-exists" && html`<button onClick=${raise}>Raise its version</button>`}</p>`;
+    return html`<p class="why error">${reason(error)} ${error.code === "flow-exists" && html`<button data-change onClick=${raise}>Raise its version</button>`}</p>`;
   }
   return html`<h2>${problems.length === 1 ? "One thing is wrong" : `${problems.length} things are wrong`}</h2>
     <ol>${problems.map((problem, at) => html`<li key=${at}><button class="link" data-item onClick=${() => go(problem)}>Line ${problem.line}, column ${problem.column}</button>
@@ -129,7 +129,7 @@ export function Editor({ query }) {
   const bad = new Map(isCurrent ? (found.error?.problems ?? []).map((one) => [one.line, one.message]) : []);
   return html`<p class="crumbs"><a href="#/flows">Flows</a></p>
     <${Head} title=${of ? "Change a flow" : "Add a flow"}><label class="file">Open a file… <input type="file" accept=".yaml,.yml,.json" onChange=${(event) => open(event.currentTarget.files[0])} /></label>
-      <button class="main" disabled=${isBusy} onClick=${save}>Save as a new version</button><//>
+      <button data-change class="main" disabled=${isBusy} onClick=${save}>Save as a new version</button><//>
     <p class="quiet">A definition in the Serverless Workflow DSL, YAML or JSON. A run keeps the version it began with: a changed flow needs a new version.</p>
     <div class="columns"><section><${Text} text=${text} setText=${setText} bad=${bad} field=${field} save=${save} />
       <div aria-live="polite">${isCurrent && (found.error ? html`<${Wrong} error=${found.error} go=${go} raise=${() => setText(raised(text))} />`

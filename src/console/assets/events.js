@@ -109,14 +109,14 @@ export function Events() {
   const recent = useRecent();
   const found = useAsk("deadLetters", { query: { limit: 1000 } }, { live: "all" });
   const reload = () => { found.reload(); recent.reload(); };
-  return html`<${Head} title="Events"><button class="main" onClick=${() => publish(reload)}>Publish an event…</button><//>
+  return html`<${Head} title="Events"><button data-change class="main" onClick=${() => publish(reload)}>Publish an event…</button><//>
     <div class="columns broad"><section><${Stream} recent=${recent.data} />${recent.error && html`<p class="error">${reason(recent.error)}</p>`}</section>
     <section><h2>Dead letters</h2><${Loaded} of=${found}>${(all) => {
       const letters = [...all.letters].reverse();
       return html`<p class="quiet">Events for a step that had not taken them when it was over: ${number(all.total)} in all. The store keeps the newest of them.</p>
         ${letters.length === 0 ? html`<${Notice} title="None" text="No step was over with an event that it had not taken. An event that no step waited for is on the list of what came lately." />` : html`<ul class="rows">${letters.slice(0, most).map((letter) => html`<li key=${letter.number}>
           <div class="head"><span>${letter.number}. <${RunLink} id=${letter.plan} /> step ${letter.step} <${Ago} at=${letter.at} />${letter.id && html`<span class="quiet"> id ${letter.id}</span>`}</span>
-            <button data-item onClick=${() => again(letter, found.reload)}>Send again…</button></div>
+            <button data-change data-item onClick=${() => again(letter, found.reload)}>Send again…</button></div>
           <div class="error">${letter.reason}</div><details><summary>What it says</summary><${Json} of=${letter.event} max=${10000} /></details></li>`)}</ul>`}
         ${letters.length > most && html`<button onClick=${() => setMost(most + LETTERS)}>More</button>`}`;
     }}<//></section></div>`;

@@ -17,9 +17,9 @@ export function Flow({ rest }) {
   const versions = useVersions(at);
   return html`<p class="crumbs"><a href="#/flows">Flows</a></p><${Loaded} of=${found}>${(flow) => html`
     <${Head} title=${flow.title ?? flow.name}>
-      <a class="button" href=${`#/add-flow?of=${[flow.namespace, flow.name, flow.version].map(encodeURIComponent).join("/")}`}>Change it…</a>
+      <a data-change class="button" href=${`#/add-flow?of=${[flow.namespace, flow.name, flow.version].map(encodeURIComponent).join("/")}`}>Change it…</a>
       <a class="button" href=${`#/runs?labels=${encodeURIComponent(flowLabels(flow))}`}>Its runs</a>
-      <button class="main" onClick=${() => start(flow)}>Start…</button><//>
+      <button data-change class="main" onClick=${() => start(flow)}>Start…</button><//>
     <${Facts} of=${[["Name", `${flow.namespace}/${flow.name}`],
       ["Version", versions.length < 2 ? flow.version : html`<select aria-label="Version" onChange=${(event) => { location.hash = flowAddress({ ...flow, version: event.currentTarget.value }); }}>
         ${versions.map((one) => html`<option key=${one.version} value=${one.version} selected=${one.version === flow.version}>${one.version}</option>`)}</select>`],

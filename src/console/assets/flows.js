@@ -62,7 +62,7 @@ function Row({ group, schedules, lately }) {
     <td class="right"><a href=${`#/runs?labels=${encodeURIComponent(flowLabels(newest))}`} aria-label=${`Runs of ${newest.name}`}>${number(ended)}</a></td><td class="right">${ended ? html`<span class=${failed ? "error-line" : ""}>${percent(failed, ended)}</span>` : "–"}</td>
     <td class="right">${took === null ? "–" : span(took)}</td>
     <td>${schedulesOf(schedules, group).map((schedule) => html`<a key=${schedule.name} href=${`#/schedules/${encodeURIComponent(schedule.name)}`}>${schedule.name}</a>${" "}${schedule.paused ? "paused" : html`<${Ago} at=${schedule.next} />`} `)}</td>
-    <td class="acts"><span class="buttons"><button aria-label=${`Start ${newest.name}`} onClick=${() => startNewest(newest)}>Start…</button></span></td></tr>`;
+    <td class="acts"><span class="buttons"><button data-change aria-label=${`Start ${newest.name}`} onClick=${() => startNewest(newest)}>Start…</button></span></td></tr>`;
 }
 
 export function Flows() {
@@ -78,7 +78,7 @@ export function Flows() {
     return { flows, schedules: schedules.schedules };
   }, { every: 10000 });
   const lately = useEnded(24, 1);
-  return html`<${Head} title="Flows"><a class="button main" href="#/add-flow">Add a flow…</a><//>
+  return html`<${Head} title="Flows"><a data-change class="button main" href="#/add-flow">Add a flow…</a><//>
     <${Loaded} of=${found}>${({ flows, schedules }) => {
     if (!flows) return html`<${Notice} title="This server runs no flows" text="Its runs begin with the actions of the program that serves."><p><a href="#/system/actions">Actions</a></p><//>`;
     if (flows.flows.length === 0) return html`<${Notice} title="There is no flow" text="Add one here, with POST api/v1/flows, or run one from a shell: turnwheel run FILE." />`;

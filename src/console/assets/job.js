@@ -47,7 +47,7 @@ function Launch({ job, launch, reload }) {
     perform: ({ outcome }) => ask("answerLaunch", { at: { name }, body: { launch: launch.id, outcome } }) }).then((done) => { if (done) say("It is noted."); reload(); });
   return html`<aside class="panel" aria-label="The chosen launch"><div class="head"><h2>Launch ${launch.id}</h2><${Badge} of=${launch.state} /></div>
     ${launch.reason && html`<p class="why">${launch.reason}</p>`}
-    ${!launch.ended_at && html`<p class="buttons">${launch.state === "unknown" && html`<button class="main" onClick=${tell}>Say what has become of it…</button>`}<button class="hard" onClick=${cancel}>Cancel</button></p>`}
+    ${!launch.ended_at && html`<p class="buttons">${launch.state === "unknown" && html`<button data-change class="main" onClick=${tell}>Say what has become of it…</button>`}<button data-change class="hard" onClick=${cancel}>Cancel</button></p>`}
     <${Facts} of=${[["Planned", html`<${Clock} at=${launch.planned} />`], ["Cause", causeOf(launch)], ["Decided", html`<${Clock} at=${launch.decided} />`], ["Ended", launch.ended_at && html`<${Clock} at=${launch.ended_at} />`],
       ["Stands for", launch.times > 1 && `${number(launch.times)} times`], ["Cancelled by", launch.cancelled_by], ["Answered by", launch.answered_by]]} />
     ${launch.runs.map((run, at) => html`<section key=${at}><h3>Run ${at + 1}${run.node && ` on ${run.node}`} <${Badge} of=${run.state} /></h3>
@@ -99,8 +99,8 @@ function JobHead({ job, reload }) {
   const remove = () => confirm("Remove it?", `«${name}» and its history are forgotten.`, "Remove", () => ask("removeJob", { at: { name } })).then((done) => { if (done) location.hash = "#/jobs"; });
   return html`<p class="crumbs"><a href="#/jobs">Jobs</a> · <a href=${`#/runs?labels=${encodeURIComponent(`job=${name}`)}`}>its runs</a></p>
     <div class="head"><h1>${spec.display_name || name} ${spec.disabled && html`<${Badge} of="disabled" />`}</h1><span class="buttons">
-      <button class="main" onClick=${() => run(job, reload)}>Run now…</button><button onClick=${() => editJob(job, reload)}>Change it…</button>
-      <button onClick=${toggle}>${spec.disabled ? "Let it fire" : "Disable"}</button><button class="hard" onClick=${remove}>Remove</button></span></div>
+      <button data-change class="main" onClick=${() => run(job, reload)}>Run now…</button><button data-change onClick=${() => editJob(job, reload)}>Change it…</button>
+      <button data-change onClick=${toggle}>${spec.disabled ? "Let it fire" : "Disable"}</button><button data-change class="hard" onClick=${remove}>Remove</button></span></div>
     ${job.problem && html`<p class="why error">${job.problem}</p>`}
     <${Facts} of=${[["Schedule", html`<code>${spec.schedule || "after others"}</code> ${spec.timezone}`], ["Next", html`<${Ago} at=${job.next} />`], ["Executor", spec.executor], ["Overlap", words(spec.overlap)], ["Retries", spec.retries || null],
       ["Success", number(job.success)], ["Failed", number(job.error)], ["Missed", number(job.missed)], ["Left out", number(job.skipped)], ["Owner", spec.owner],

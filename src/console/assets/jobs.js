@@ -69,7 +69,7 @@ export function Jobs({ query }) {
   const show = SHOWS[query.get("show")] ? query.get("show") : "all";
   const found = useResource("jobs", (signal) => ask("jobs", { signal }), { live: "all" });
   if (found.error?.status === 404) return html`<${Notice} title="This server runs no jobs" text=${reason(found.error)} />`;
-  return html`<${Head} title="Jobs"><button class="main" onClick=${() => editJob(null, found.reload)}>Add a job…</button><//><${Loaded} of=${found}>${({ jobs }) => {
+  return html`<${Head} title="Jobs"><button data-change class="main" onClick=${() => editJob(null, found.reload)}>Add a job…</button><//><${Loaded} of=${found}>${({ jobs }) => {
     if (jobs.length === 0) return html`<${Notice} title="There is no job" text="Add one here, or from a shell: turnwheel job apply FILE." />`;
     const said = (job) => [job.spec.name, job.spec.display_name, job.spec.owner, job.spec.executor, ...Object.entries(job.spec.metadata).map(([name, value]) => `${name}=${value}`)].join(" ").toLowerCase();
     const fit = jobs.filter((job) => SHOWS[show](job) && said(job).includes(text.toLowerCase())).sort((one, other) => one.spec.name.localeCompare(other.spec.name));

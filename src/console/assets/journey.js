@@ -43,7 +43,7 @@ export function Journey({ rest, query }) {
   return html`<p class="crumbs"><a href="#/journeys">Journeys</a></p><${Loaded} of=${found}>${({ journey, elements }) => {
     const path = pathOf(person.data, name);
     const look = (text) => { location.hash = journeyAddress(name, text); };
-    return html`<${Head} title=${journey.name}><a class="button" href=${isWalk ? journeyAddress(name) : `${journeyAddress(name)}?walk=`}>${isWalk ? "Users" : "Walk by hand"}</a><button onClick=${() => putJourney(journey.text, found.reload)}>Change it…</button><//>
+    return html`<${Head} title=${journey.name}><a class="button" href=${isWalk ? journeyAddress(name) : `${journeyAddress(name)}?walk=`}>${isWalk ? "Users" : "Walk by hand"}</a><button data-change onClick=${() => putJourney(journey.text, found.reload)}>Change it…</button><//>
       <${Facts} of=${[["Platform", journey.platform], ["Version", journey.version], ["Added", html`<${Ago} at=${timeOf(journey.at)} /> by ${journey.by}`], ["Elements", number(elements.filter((one) => one.type !== "Line").length)],
         ["Users looked at", counts.data && `${number(counts.data.users)}${counts.data.is_complete ? "" : " of more"}`], ["Under way", counts.data && number(counts.data.under_way)], ["Ended", counts.data && number(counts.data.ended)]]} />
       ${isWalk ? html`<${Walk} journey=${journey} elements=${elements} />` : html`

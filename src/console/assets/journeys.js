@@ -34,7 +34,7 @@ export function Journeys() {
   const [text, setText] = useState("");
   const found = useResource("journeys", (signal) => ask("journeys", { signal }), { every: 5000 });
   if (found.error?.status === 404) return html`<${Notice} title="This server has no journeys" text=${reason(found.error)} />`;
-  return html`<${Head} title="Journeys"><button class="main" onClick=${() => putJourney(null, found.reload)}>Add a journey…</button><//><${Loaded} of=${found}>${({ journeys }) => {
+  return html`<${Head} title="Journeys"><button data-change class="main" onClick=${() => putJourney(null, found.reload)}>Add a journey…</button><//><${Loaded} of=${found}>${({ journeys }) => {
     if (journeys.length === 0) return html`<${Notice} title="There is no journey" text="Add one here, or from a shell: turnwheel journey add FILE." />`;
     const fit = journeys.filter((one) => `${one.platform}/${one.name}`.toLowerCase().includes(text.toLowerCase()));
     return html`<div class="filters"><${Search} value=${text} onText=${setText} label="Search journeys" placeholder="Name or platform" pause=${50} /></div>

@@ -67,9 +67,9 @@ function RunHead({ run, reload }) {
   const counted = isFlow(run) ? run.tasks : run.steps;
   return html`<${Crumbs} run=${run} />
     <div class="head"><h1>${nameOf(run)} <${Badge} of=${stateOf(run)} /></h1>
-      <span class="buttons">${rerunsOf(run, retries?.length !== 0).map((kind) => html`<button key=${kind} class="main" onClick=${() => rerun(kind, run)}>${rerun.titles[kind]}…</button>`)}
-        ${orders.map((name) => html`<button key=${name} class=${HARD.has(name) ? "hard" : "main"} onClick=${() => give(name, run, reload)}>${words(name)}</button>`)}
-        <button onClick=${() => relabel(run, reload)}>Labels…</button></span></div>
+      <span class="buttons">${rerunsOf(run, retries?.length !== 0).map((kind) => html`<button data-change key=${kind} class="main" onClick=${() => rerun(kind, run)}>${rerun.titles[kind]}…</button>`)}
+        ${orders.map((name) => html`<button data-change key=${name} class=${HARD.has(name) ? "hard" : "main"} onClick=${() => give(name, run, reload)}>${words(name)}</button>`)}
+        <button data-change onClick=${() => relabel(run, reload)}>Labels…</button></span></div>
     <${Reasons} run=${run} />
     ${retries?.length > 0 && html`<p class="why">It was retried: ${retries.map((one) => html`<span key=${one.id}><${RunLink} id=${one.id} /> <${Badge} of=${stateOf(one)} /> </span>`)}</p>`}
     <${Facts} of=${[

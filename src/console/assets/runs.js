@@ -113,8 +113,8 @@ function Ticks({ runs, ticked, setTicked, reload }) {
   };
   return html`<div class="ticks" role="status"><p class="buttons">
     <label class="tick-all"><input type="checkbox" checked=${isAll} disabled=${runs.length === 0} aria-label="Tick all of this page" onChange=${() => setTicked(new Set(isAll ? [] : runs.map((run) => run.id)))} /> all of this page</label>
-    ${shown.length === 0 ? html`<button onClick=${many}>Bulk actions…</button>`
-      : html`<b>${number(shown.length)} ticked</b>${bulk.orders.map((name) => html`<button key=${name} class=${bulk.isHard(name) ? "hard" : ""} onClick=${() => give(() => bulk(name, { plans: shown }))}>${words(name)}</button>`)}
+    ${shown.length === 0 ? html`<button data-change onClick=${many}>Bulk actions…</button>`
+      : html`<b>${number(shown.length)} ticked</b>${bulk.orders.map((name) => html`<button data-change key=${name} class=${bulk.isHard(name) ? "hard" : ""} onClick=${() => give(() => bulk(name, { plans: shown }))}>${words(name)}</button>`)}
         <button class="link" onClick=${() => setTicked(new Set())}>Untick all</button>`}
   </p></div>`;
 }

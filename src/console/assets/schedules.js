@@ -111,11 +111,11 @@ function Buttons({ schedule, reload }) {
   const { name } = schedule;
   const why = [{ name: "why", label: "Why", maxlength: 500 }];
   return html`<span class="buttons">
-    ${schedule.paused ? html`<button onClick=${() => act(schedule, "unpause", "Go on?", `«${name}» launches again at its times.`, "Go on", reload)}>Go on</button>`
-      : html`<button onClick=${() => act(schedule, "pause", "Pause?", `«${name}» launches nothing by itself until somebody lets it go on.`, "Pause", reload, why)}>Pause</button>`}
-    <button onClick=${() => act(schedule, "trigger", "Launch now?", `«${name}» begins a run now, besides its times.`, "Launch", reload)}>Launch now</button>
-    ${!schedule.timing.manual && html`<button onClick=${() => backfill(schedule, reload)}>Backfill…</button>`}
-    <button class="hard" onClick=${() => act(schedule, "removeSchedule", "Remove it?", `«${name}» is forgotten. Its runs that are under way go on.`, "Remove", reload)}>Remove</button></span>`;
+    ${schedule.paused ? html`<button data-change onClick=${() => act(schedule, "unpause", "Go on?", `«${name}» launches again at its times.`, "Go on", reload)}>Go on</button>`
+      : html`<button data-change onClick=${() => act(schedule, "pause", "Pause?", `«${name}» launches nothing by itself until somebody lets it go on.`, "Pause", reload, why)}>Pause</button>`}
+    <button data-change onClick=${() => act(schedule, "trigger", "Launch now?", `«${name}» begins a run now, besides its times.`, "Launch", reload)}>Launch now</button>
+    ${!schedule.timing.manual && html`<button data-change onClick=${() => backfill(schedule, reload)}>Backfill…</button>`}
+    <button data-change class="hard" onClick=${() => act(schedule, "removeSchedule", "Remove it?", `«${name}» is forgotten. Its runs that are under way go on.`, "Remove", reload)}>Remove</button></span>`;
 }
 
 /** One schedule: its next times, and its launches with their runs. */
@@ -168,7 +168,7 @@ export function Schedules({ rest, query }) {
         : html`<${Notice} title="There is no such schedule" text=${`«${name}» may have been removed.`}><p><a href="#/schedules">Schedules</a></p><//>`;
     }
     const fit = schedules.filter((one) => `${one.name} ${target(one).text}`.toLowerCase().includes(text.toLowerCase()));
-    return html`<${Head} title="Schedules"><button class="main" onClick=${() => add(found.reload).catch((error) => say(reason(error), true))}>Add a schedule…</button><//>
+    return html`<${Head} title="Schedules"><button data-change class="main" onClick=${() => add(found.reload).catch((error) => say(reason(error), true))}>Add a schedule…</button><//>
       ${schedules.length === 0 ? html`<${Notice} title="There is no schedule" text="Add one here, or from a shell: turnwheel schedule add --help." />`
         : html`<div class="filters"><${Search} value=${text} onText=${setText} label="Search schedules" placeholder="Name, flow or action" pause=${50} /></div>
           <${Table} caption="Schedules" columns=${[["Schedule"], ["When"], ["Launches"], ["Next"], ["Last runs"], [""]]}>${fit.map((schedule) => html`<${Row} key=${schedule.name} schedule=${schedule} reload=${found.reload} />`)}<//>`}

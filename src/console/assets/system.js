@@ -63,7 +63,7 @@ function Actions() {
   const found = useAsk("actions", {}, { every: 60000 });
   return html`<${Loaded} of=${found}>${({ actions }) => actions.length === 0 ? html`<${Notice} title="No action" text="This program has registered none: flows and actions come from the program that serves." />`
     : html`<${Table} caption="Actions" columns=${[["Action", "grow"], ["Version", "right"], [""]]}>${actions.map((action) => html`<tr key=${action.name}><td class="grow">${action.name}</td><td class="right">${action.version}</td>
-      <td class="right"><button data-item onClick=${() => begin(action.name)}>Begin a run…</button></td></tr>`)}<//>`}<//>`;
+      <td class="right"><button data-change data-item onClick=${() => begin(action.name)}>Begin a run…</button></td></tr>`)}<//>`}<//>`;
 }
 
 export function System({ rest, query }) {

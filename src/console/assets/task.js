@@ -62,7 +62,7 @@ export function Task({ run, id, name, steps = [], choose }) {
       <button disabled=${at <= 0} onClick=${() => choose(steps[at - 1].id)}>Before</button><button disabled=${at >= steps.length - 1} onClick=${() => choose(steps[at + 1].id)}>After</button></p>`}
     ${step.waits_for && html`<p class="why"><b>It waits: </b>${plain(step.waits_for)}</p>`}
     ${step.is_queued && html`<p class="why">It waits for a place in the queue «${step.queue}».</p>`}
-    ${step.possible.length > 0 && html`<p class="buttons">${step.possible.map((can) => html`<button key=${can} class=${can === "send_event" && !step.waits_for ? "" : "main"} onClick=${() => act(can, step, run, found.reload)}>${words(can)}…</button>`)}</p>`}
+    ${step.possible.length > 0 && html`<p class="buttons">${step.possible.map((can) => html`<button data-change key=${can} class=${can === "send_event" && !step.waits_for ? "" : "main"} onClick=${() => act(can, step, run, found.reload)}>${words(can)}…</button>`)}</p>`}
     <${Failed} title="Error" of=${step.error} name=${called} /><${Failed} title="Error of its compensation" of=${step.revert_error} name=${called} />
     ${step.beat && html`<h3>Live output</h3><pre class="live" tabindex="0" aria-live="polite">${typeof step.beat === "string" ? step.beat : JSON.stringify(step.beat, null, 2)}</pre>`}
     <h3>Input</h3><${Json} of=${taskInput(step)} label="Input" />

@@ -21,8 +21,11 @@ use crate::http::trace;
 pub(in crate::http) async fn get(
     State(api): State<Api>,
     request: Request,
-) -> Result<Answer<SessionInfo>, Problem> {
-    Ok(Answer(info(&access::admit(&api, &request)?)))
+) -> Response {
+    match access::admit(&api, &request) {
+        Ok(principal) => Answer(info(&principal)).into_response(),
+        Err(problem) => access::refused(problem, &request),
+    }
 }
 
 /// Signs in: a cookie stands for the token, until the session ends after twelve hours
