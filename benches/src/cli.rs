@@ -51,6 +51,9 @@ pub(crate) enum Verb {
     /// Journeys of users: events, moves, users who wait, defaults that are due together.
     #[cfg(target_os = "linux")]
     Journeys(JourneysArgs),
+    /// The binary: starts of a flow over HTTP, cold starts, requests of the pages of the console.
+    #[cfg(target_os = "linux")]
+    Server(ServerArgs),
     /// What timers cost with a million pending, and how late they run.
     Timers(TimersArgs),
     /// Processor time and wake-ups a second with many idle tasks and nothing due.
@@ -201,6 +204,44 @@ pub(crate) struct JourneysArgs {
     /// The store: sqlite, or postgres, which is started here
     #[arg(long, value_name = "STORE", default_value = "sqlite")]
     pub(crate) store: String,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// Rows of `server`: `workload`, `metric`, `value`. Linux only; the server is the binary `turnwheel` beside this one,
+/// and what it writes lies in a folder that is removed at the end. Ctrl-C ends the run early, with the rows until then.
+///
+/// Cases: starts (of a flow of one step, one after the other on each connection, each durable before its answer;
+/// what was begun also runs to its end meanwhile), cold (processes of `turnwheel run` with a new store each and
+/// with an old one, `turnwheel serve` until it listens and is healthy, the size of the binary), pages (the requests
+/// of each page of the console, with many plans in the store; a browser adds the time to draw). The row `disk` is
+/// one append with `fdatasync` in the same folder: nothing durable is faster.
+#[derive(Debug, Args)]
+pub(crate) struct ServerArgs {
+    /// Where the stores lie: the disk that is measured [default: the folder for temporary files]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) folder: Option<PathBuf>,
+    /// Cases, separated by commas [default: all]
+    #[arg(long, value_name = "C", value_delimiter = ',')]
+    pub(crate) case: Vec<String>,
+    /// Connections of starts
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=4_096))]
+    pub(crate) connections: u16,
+    /// Seconds of starts, after one that is not counted
+    #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) seconds: u64,
+    /// Processes of each kind of cold
+    #[arg(long, value_name = "N", default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) runs: u32,
+    /// Plans in the store of pages
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) plans: u64,
+    /// Steps of the largest of them
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) steps: u32,
+    /// The store of pages stays in this folder as `pages.db`, and is used again if it is there
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) keep: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) output: Output,
 }

@@ -19,10 +19,14 @@ mod latency;
 mod load;
 mod process;
 mod report;
+#[cfg(target_os = "linux")]
+mod requests;
 mod savina;
 #[cfg(target_os = "linux")]
 #[path = "../../tests/serve_common/mod.rs"]
 mod serve_common;
+#[cfg(target_os = "linux")]
+mod server;
 mod timers;
 
 use std::process::ExitCode;
@@ -136,6 +140,24 @@ fn run(verb: Verb) -> Result<(), BenchError> {
             let rows = journeys::run(&options, &bar)?;
             bar.finish_and_clear();
             report::emit(&rows, args.output.json.as_deref())
+        }
+        #[cfg(target_os = "linux")]
+        Verb::Server(args) => {
+            let options = server::Options {
+                folder: args.folder,
+                cases: args.case,
+                connections: args.connections.into(),
+                seconds: args.seconds,
+                runs: args.runs,
+                plans: args.plans,
+                steps: args.steps,
+                keep: args.keep,
+            };
+            let bar = progress();
+            let rows = server::run(&options, &bar)?;
+            bar.finish_and_clear();
+            report::emit(&rows, args.output.json.as_deref())?;
+            server::is_complete()
         }
         Verb::Jobs(args) => {
             let options = jobs::Options {

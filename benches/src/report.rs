@@ -169,8 +169,19 @@ pub(crate) fn diff(old: &Path, new: &Path) -> Result<String, BenchError> {
 }
 
 /// Fields that say which run it was, and not what came out, in the order to name them.
-const NAMING: [&str; 8] =
-    ["failed", "pattern", "program", "case", "keys", "impl", "workers", "stealing"];
+const NAMING: [&str; 11] = [
+    "failed",
+    "pattern",
+    "program",
+    "case",
+    "workload",
+    "metric",
+    "concurrency",
+    "keys",
+    "impl",
+    "workers",
+    "stealing",
+];
 
 /// The row's name: a remark in another field is no part of it.
 fn name_of(row: &Map<String, Value>) -> String {
@@ -224,6 +235,15 @@ mod tests {
         assert_eq!(percentile(&sorted, 0.5), 50.0);
         assert_eq!(percentile(&sorted, 0.99), 99.0);
         assert_eq!(percentile(&sorted, 1.0), 100.0);
+    }
+
+    #[test]
+    fn names_of_rows_tell_workloads_and_metrics_apart() {
+        let name = |row: Value| name_of(row.as_object().unwrap());
+        let row = json!({"workload": "starts", "metric": "p50_us", "value": 4.0});
+        assert_eq!(name(row), "starts p50_us");
+        let row = json!({"workload": "sequential_1", "concurrency": 64, "steps_per_s": 4.0});
+        assert_eq!(name(row), "sequential_1 concurrency=64");
     }
 
     #[test]

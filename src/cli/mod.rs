@@ -4,8 +4,6 @@ mod again;
 mod any_store;
 mod ask;
 mod backup;
-#[cfg(feature = "server")]
-mod bench;
 mod check;
 mod complete;
 mod completions;
@@ -171,8 +169,6 @@ enum Verb {
     Completions(completions::Arguments),
     Man(man::Arguments),
     Doctor(doctor::Arguments),
-    #[cfg(feature = "server")]
-    Bench(bench::Arguments),
 }
 
 impl Verb {
@@ -240,8 +236,6 @@ fn act(flags: &Flags, verb: &Verb) -> Result<(), Exit> {
         Verb::Serve(arguments) => serve::run(&settings, arguments),
         #[cfg(all(feature = "server", feature = "postgres"))]
         Verb::Dev(arguments) => dev::run(&settings, arguments),
-        #[cfg(feature = "server")]
-        Verb::Bench(arguments) => bench::run(&settings, arguments),
         Verb::Run(arguments) => run::run(&settings, arguments),
         Verb::Check(arguments) => check::run(&settings, arguments),
         Verb::List(arguments) => list::run(&settings, arguments),

@@ -5,7 +5,6 @@
 mod cli_common;
 
 mod again;
-mod bench;
 mod change;
 mod delete;
 mod doctor;

@@ -29,7 +29,12 @@ pub(crate) struct Place(tempfile::TempDir);
 
 impl Place {
     pub(crate) fn new() -> Self {
-        Self(tempfile::tempdir().expect("a folder can be made"))
+        Self::within(&std::env::temp_dir()).expect("a folder can be made")
+    }
+
+    /// In a folder below this one.
+    pub(crate) fn within(folder: &Path) -> std::io::Result<Self> {
+        tempfile::tempdir_in(folder).map(Self)
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

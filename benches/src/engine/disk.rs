@@ -8,31 +8,37 @@ use crate::error::BenchError;
 
 /// The floor of the folder.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Disk {
-    pub(super) sync_us: f64,
+pub(crate) struct Disk {
+    pub(crate) sync_us: f64,
 }
 
 impl Disk {
     /// Appends 4 KiB and syncs, many times.
-    pub(super) fn measure(folder: &Path) -> Result<Self, BenchError> {
+    pub(crate) fn measure(folder: &Path) -> Result<Self, BenchError> {
         let spread = doctor::append_floor(folder)
             .map_err(|error| BenchError::Failed(format!("{}: {error}", folder.display())))?;
         Ok(Self { sync_us: spread.p50 * 1_000.0 })
     }
 }
 
-/// What this process has done so far.
+/// What a process has done so far.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Usage {
+pub(crate) struct Usage {
     pub(super) written: u64,
-    pub(super) cpu_ms: f64,
+    pub(crate) cpu_ms: f64,
 }
 
 impl Usage {
-    pub(super) fn now() -> Result<Self, BenchError> {
-        let io = read("/proc/self/io")?;
+    /// Of this process.
+    pub(crate) fn now() -> Result<Self, BenchError> {
+        Self::of(std::process::id())
+    }
+
+    /// Of one of this user, by its id.
+    pub(crate) fn of(process: u32) -> Result<Self, BenchError> {
+        let io = read(&format!("/proc/{process}/io"))?;
         let written = io.lines().find_map(|line| line.strip_prefix("write_bytes:"));
-        let stat = read("/proc/self/stat")?;
+        let stat = read(&format!("/proc/{process}/stat"))?;
         // After the name in brackets: the 12th and 13th field are ticks of 10 ms in user and system mode.
         let fields = stat.rsplit(')').next().unwrap_or_default();
         let ticks: u64 = fields.split_whitespace().skip(11).take(2).map(number).sum();

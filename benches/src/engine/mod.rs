@@ -14,9 +14,10 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use turnwheel_sqlite::SqliteSync;
 
+pub(crate) use self::disk::{Disk, Usage};
 pub(crate) use self::faults::faults;
 pub(crate) use self::place::{Database, Place};
-pub(crate) use self::scenes::{failed, SceneRow};
+pub(crate) use self::scenes::{failed, row, rows, SceneRow};
 use crate::error::BenchError;
 use crate::report::{figure, Row};
 

@@ -17,7 +17,7 @@ use super::{Options, Place};
 use crate::compare::trial::Random;
 use crate::error::{check, BenchError};
 use crate::load;
-use crate::report::{figure, Row};
+use crate::report::{figure, percentile, Row};
 
 /// Plans that are woken one after the other, each at a random place.
 const WAKES: usize = 1_000;
@@ -122,6 +122,23 @@ fn world(path: &Path, options: &Options) -> Result<World, BenchError> {
         .action(FanOut)
         .build(options.place.store(path)?)
         .map_err(|error| BenchError::Failed(error.to_string()))
+}
+
+/// Rows of a workload that was sent.
+pub(crate) fn rows(workload: &str, per_s: &'static str, sent: (Vec<f64>, f64)) -> Vec<SceneRow> {
+    let (mut us, seconds) = sent;
+    us.sort_unstable_by(f64::total_cmp);
+    let row = |metric, value| row(workload, metric, value);
+    vec![
+        row(per_s, us.len() as f64 / seconds),
+        row("p50_us", percentile(&us, 0.5)),
+        row("p99_us", percentile(&us, 0.99)),
+    ]
+}
+
+/// One figure, as a row.
+pub(crate) fn row(workload: &str, metric: &'static str, value: f64) -> SceneRow {
+    SceneRow { workload: workload.to_owned(), metric, value: load::rounded(value) }
 }
 
 pub(crate) fn failed(error: &dyn std::fmt::Display) -> BenchError {

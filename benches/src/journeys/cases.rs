@@ -8,10 +8,10 @@ use turnwheel_engine::store::StateScan;
 use turnwheel_engine::Time;
 use turnwheel_runtime::completion::block_on;
 
-use super::stage::{definition, failed, other, row, rows, Stage, SILENT, TOLD};
+use super::stage::{definition, other, Stage, SILENT, TOLD};
 use super::Options;
 use crate::compare::trial::Random;
-use crate::engine::SceneRow;
+use crate::engine::{failed, row, rows, SceneRow};
 use crate::error::BenchError;
 use crate::serve_common::Place;
 

@@ -13,10 +13,10 @@ use turnwheel::journeys::{
 use turnwheel_engine::{MemoryStore, World};
 use turnwheel_runtime::sim::Sim;
 
-use super::stage::{failed, row, PLATFORM};
+use super::stage::PLATFORM;
 use super::Options;
 use crate::compare::trial::Random;
-use crate::engine::SceneRow;
+use crate::engine::{failed, row, SceneRow};
 use crate::error::BenchError;
 
 const DAYS: u64 = 30;

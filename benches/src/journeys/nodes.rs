@@ -7,9 +7,9 @@ use serde_json::json;
 use turnwheel_postgres::LocalServer;
 
 use super::http;
-use super::stage::{definition, failed, row, rows, user, PLATFORM, TOLD};
+use super::stage::{definition, user, PLATFORM, TOLD};
 use super::Options;
-use crate::engine::SceneRow;
+use crate::engine::{failed, row, rows, SceneRow};
 use crate::error::BenchError;
 use crate::serve_common::{Place, Serve};
 

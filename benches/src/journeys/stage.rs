@@ -12,10 +12,9 @@ use turnwheel_runtime::Group;
 use turnwheel_sqlite::SqliteStore;
 
 use super::Options;
-use crate::engine::SceneRow;
+use crate::engine::failed;
 use crate::error::BenchError;
 use crate::load;
-use crate::report::percentile;
 
 /// The platform of all users.
 pub(super) const PLATFORM: &str = "shop";
@@ -25,10 +24,6 @@ pub(super) const SILENT: &str = "silent";
 
 /// A user gets a message and waits.
 pub(super) const TOLD: &str = "told";
-
-pub(super) fn failed(error: &dyn std::fmt::Display) -> BenchError {
-    BenchError::Failed(error.to_string())
-}
 
 /// Two ways into a wait for the event «answer».
 pub(super) fn definition(wait: &str) -> String {
@@ -129,20 +124,4 @@ impl Stage {
         self.group.shutdown().map_err(|error| failed(&error))?;
         Ok(())
     }
-}
-
-/// Rows of a workload that was sent.
-pub(super) fn rows(workload: &str, per_s: &'static str, sent: (Vec<f64>, f64)) -> Vec<SceneRow> {
-    let (mut us, seconds) = sent;
-    us.sort_unstable_by(f64::total_cmp);
-    let row = |metric, value| row(workload, metric, value);
-    vec![
-        row(per_s, us.len() as f64 / seconds),
-        row("p50_us", percentile(&us, 0.5)),
-        row("p99_us", percentile(&us, 0.99)),
-    ]
-}
-
-pub(super) fn row(workload: &str, metric: &'static str, value: f64) -> SceneRow {
-    SceneRow { workload: workload.to_owned(), metric, value: load::rounded(value) }
 }
