@@ -71,7 +71,8 @@ fn pages_are_asked_for_and_a_kept_store_is_used_again() {
     let first = bench(&folder, &arguments).output().expect("it starts");
     assert!(figure(&first, "pages_store", "made_s") > 0.0);
     let second = bench(&folder, &arguments).output().expect("it starts");
-    for page in ["files", "overview", "runs", "run", "large_run_graph", "events", "system"] {
+    assert!(figure(&second, "page_files", "kib") > 50.0, "scripts and styles");
+    for page in ["overview", "runs", "run", "large_run_graph", "events", "system"] {
         let page = format!("page_{page}");
         assert!(figure(&second, &page, "median_ms") > 0.0 && figure(&second, &page, "kib") > 0.0);
     }
@@ -79,18 +80,13 @@ fn pages_are_asked_for_and_a_kept_store_is_used_again() {
     assert!(is_empty(&folder));
 }
 
-#[test]
-fn interrupt_ends_server_and_folder() {
-    let folder = folder();
-    let arguments = ["--case", "starts", "--connections", "2", "--seconds", "3600"];
-    let pipes = bench(&folder, &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut running = pipes.expect("the harness starts");
+/// Begins, and is interrupted as soon as this is so.
+fn interrupted(folder: &TempDir, arguments: &[&str], is_so: impl Fn() -> bool) -> Output {
+    let mut command = bench(folder, arguments);
+    let pipes = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = pipes.spawn().expect("the harness starts");
     let until = Instant::now() + Duration::from_secs(60);
-    let is_serving = || {
-        let mut places = std::fs::read_dir(folder.path()).expect("it is a folder").flatten();
-        places.any(|place| place.path().join("wheel.db").exists())
-    };
-    while !is_serving() {
+    while !is_so() {
         let ended = running.try_wait().expect("it is a child");
         assert!(ended.is_none() && Instant::now() < until, "the server starts: {ended:?}");
         std::thread::yield_now();
@@ -100,8 +96,32 @@ fn interrupt_ends_server_and_folder() {
     let output = running.wait_with_output().expect("it is a child");
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("interrupted"), "{}", text(&output.stderr));
+    output
+}
+
+#[test]
+fn interrupt_ends_server_and_folder() {
+    let folder = folder();
+    let is_serving = || {
+        let mut places = std::fs::read_dir(folder.path()).expect("it is a folder").flatten();
+        places.any(|place| place.path().join("wheel.db").exists())
+    };
+    let arguments = ["--case", "starts", "--connections", "2", "--seconds", "3600"];
+    let output = interrupted(&folder, &arguments, is_serving);
     let rows: Vec<Value> = serde_json::from_slice(&output.stdout).expect("rows are JSON");
     assert_eq!(rows[0]["workload"], "disk");
+    assert!(is_empty(&folder));
+}
+
+#[test]
+fn store_of_an_interrupted_run_is_not_measured() {
+    let (folder, kept) = (folder(), folder());
+    let name = kept.path().display().to_string();
+    let arguments = ["--case", "pages", "--plans", "1000000", "--keep", &name];
+    interrupted(&folder, &arguments, || kept.path().join("pages.db").exists());
+    let again = bench(&folder, &arguments).output().expect("it starts");
+    assert_eq!(again.status.code(), Some(1));
+    assert!(text(&again.stderr).contains("not made to its end"), "{}", text(&again.stderr));
     assert!(is_empty(&folder));
 }
 

@@ -79,9 +79,10 @@ pub(super) fn pages(
     Ok(all)
 }
 
-/// The newest plan of a kind.
+/// The newest plan of a kind that has ended well.
 fn newest(server: &Serve, kind: &str) -> Result<String, BenchError> {
-    let page = server.get(&format!("/api/v1/plans?labels=kind%3D{kind}&limit=1")).ok();
+    let page =
+        server.get(&format!("/api/v1/plans?labels=kind%3D{kind}&result=success&limit=1")).ok();
     page["plans"][0]["id"].as_str().map(str::to_owned).ok_or_else(|| {
         BenchError::Failed("the store was not made to its end: name another folder".to_owned())
     })
@@ -93,7 +94,7 @@ fn files(server: &Serve) -> Vec<String> {
     let named = ["href=\"", "src=\""].into_iter().flat_map(|begin| document.split(begin).skip(1));
     let named = named.filter_map(|rest| rest.split('"').next());
     let files: BTreeSet<&str> =
-        named.filter(|name| name.contains('.') && !name.contains(['/', '#'])).collect();
+        named.filter(|name| name.contains('.') && !name.contains([':', '#'])).collect();
     files.into_iter().chain([""]).map(|name| format!("{CONSOLE}{name}")).collect()
 }
 
