@@ -128,7 +128,8 @@ const SMALL: &str = "[...document.querySelectorAll('button, select, summary, nav
 }).map((e) => `${e.outerHTML.slice(0, 120)} ${e.getBoundingClientRect().height}`)";
 
 /// What a reader sees of what only others may do.
-const ORDERS: &str = "[...document.querySelectorAll('main button, main a.button')].filter((e) => e.checkVisibility()
+const ORDERS: &str =
+    "[...document.querySelectorAll('main button, main a.button')].filter((e) => e.checkVisibility()
   && /…$|^(cancel|pause|resume|remove|launch|go on|disable|let it fire)/i.test(e.textContent.trim())
   && !/^(columns|open a file)/i.test(e.textContent)).map((e) => e.textContent)";
 

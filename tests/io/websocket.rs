@@ -1,4 +1,5 @@
 //! Messages on a WebSocket of a service on loopback: what is sent and received, what goes wrong.
+#![expect(clippy::result_large_err, reason = "the library has chosen the answer of its callback")]
 
 use std::net::{TcpListener, TcpStream};
 use std::thread::{self, JoinHandle};

@@ -18,10 +18,7 @@ use crate::http::trace;
     get, path = "/session", tag = "system", operation_id = "getSession",
     responses((status = 200, description = "Who it is, and what they may do", body = SessionInfo)),
 )]
-pub(in crate::http) async fn get(
-    State(api): State<Api>,
-    request: Request,
-) -> Response {
+pub(in crate::http) async fn get(State(api): State<Api>, request: Request) -> Response {
     match access::admit(&api, &request) {
         Ok(principal) => Answer(info(&principal)).into_response(),
         Err(problem) => access::refused(problem, &request),
