@@ -97,6 +97,12 @@ pub fn now(world: &World) -> Time {
     world.shared().now()
 }
 
+/// Returns a number that no other call for this world returns: with the id of the world it is one
+/// of its store.
+pub fn next_number(world: &World) -> u64 {
+    world.shared().next_number()
+}
+
 /// Waits for a moment of the world's time.
 pub async fn pause(world: &World, pause: Duration) {
     world.shared().hub().pause(pause).await;

@@ -36,7 +36,7 @@ pub use error::{
     TriggerError,
 };
 pub use id::{ActionId, PlanId, PlanIdError, StepId};
-pub use journal::{JournalStats, LockView, Spread, TimedStates};
+pub use journal::{JournalStats, LockView, Spread, StateWrite, TimedStates};
 pub use middleware::{Around, AroundDelay, AroundStep, Layer, Middleware};
 pub use payload::Payload;
 pub use plan::{

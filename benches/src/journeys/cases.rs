@@ -65,8 +65,7 @@ pub(super) fn moves(options: &Options, bar: &ProgressBar) -> Result<Vec<SceneRow
     let sent = stage.send(0..options.events, (TOLD, "first"), true, bar)?;
     let mut all = rows("moves_in_process", "moves_per_s", sent);
     let begin = Instant::now();
-    while let Some(due) = first_due(&stage)?.filter(|due| *due < in_a_day()) {
-        let _unsent = due;
+    while has_batches(&stage)? {
         std::thread::sleep(LOOK);
     }
     all.push(row("moves_in_process", "all_sent_after_s", begin.elapsed().as_secs_f64()));
@@ -74,8 +73,12 @@ pub(super) fn moves(options: &Options, bar: &ProgressBar) -> Result<Vec<SceneRow
     Ok(all)
 }
 
-fn in_a_day() -> Time {
-    Time::from(std::time::SystemTime::now()).after(Duration::from_secs(86_400))
+/// Whether messages are left that are not known to be sent.
+fn has_batches(stage: &Stage) -> Result<bool, BenchError> {
+    let scan = StateScan::After(String::new());
+    let rows = block_on(async { stage.world.timed_states().list("tw.batch", scan, 1).await });
+    let rows = rows.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+    Ok(!rows.is_empty())
 }
 
 /// The earliest time at which a user has to be looked at.

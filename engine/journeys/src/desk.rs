@@ -3,35 +3,35 @@
 //! 1. Requests for a user wait in a line. If it is free, the row is read, with those of the other
 //!    users that wait for a read. The same read sees whether definitions have changed, so a caller
 //!    that asks after a definition was stored anywhere finds it.
-//! 2. All requests of the line are decided on that row; what follows is written as one, from the
-//!    version that was read. A second writer, on another node, gets a conflict, and decides anew.
-//!    A node that owns the slot of the user writes under its epoch: one that stood still while the
-//!    slot went to another node is refused.
-//! 3. When that is durable the requests are answered, and messages are sent. Their outcome is a
-//!    request again.
+//! 2. All requests of the line are decided on that row; what follows is written from the version
+//!    that was read, with other users in one commit (`writing.rs`). A second writer, on another node,
+//!    gets a conflict, and decides anew. A node that owns the slot of the user writes under its epoch:
+//!    one that stood still while the slot went to another node is refused.
+//! 3. When that is durable the requests are answered, and messages are sent (`sending.rs`).
 //!
 //! Nothing of a user is in memory while nothing is under way for the user, and what is under way is
 //! bounded.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
 use turnwheel_actors::entity::{Record, StoreError};
-use turnwheel_engine::internal::{self, on_pool, WeakWorld};
+use turnwheel_engine::internal::{self, WeakWorld};
 use turnwheel_engine::{Time, TimedStates};
-use turnwheel_runtime::{Context, Failure, Group};
+use turnwheel_runtime::{Context, Group};
 
+use crate::batch::{self, Found, BATCH};
 use crate::channel::Channels;
 use crate::definitions::{Definitions, INDEX};
 use crate::error::JourneyError;
 use crate::event::Event;
-use crate::limits::{AGAIN, CONFLICTS_MAX, POSTPONED_MS, READS_MAX, READ_MAX, UNHEARD_MAX};
-use crate::outbox::{Message, Sender, Unsent};
-use crate::row::Row;
-use crate::view::{time, to_ms};
+use crate::limits::{AGAIN, CONFLICTS_MAX, READS_MAX, READ_MAX, UNHEARD_MAX};
+use crate::row::{BatchId, Row};
+use crate::sending::Batches;
+use crate::view::to_ms;
 use crate::walk::Turn;
+use crate::writing::{Write, Writing};
 
 /// Name of the states of users: short, as it is in each row twice.
 pub(crate) const USER: &str = "tw.user";
@@ -57,6 +57,14 @@ pub(crate) trait Request: Send {
     /// Whether it must not get lost while the store is in trouble.
     fn is_kept(&self) -> bool {
         false
+    }
+    /// Whether it comes because the stored time of its user has come.
+    fn is_due(&self) -> bool {
+        false
+    }
+    /// The batch that needs the message of this user no more once the decision is durable.
+    fn settles(&self) -> Option<BatchId> {
+        None
     }
 }
 
@@ -84,7 +92,7 @@ pub(crate) struct Desk {
 /// Work under way at a desk.
 #[derive(Default)]
 pub(crate) struct State {
-    lines: HashMap<String, Line>,
+    pub(crate) lines: HashMap<String, Line>,
     /// Users whose rows wait to be read.
     unread: VecDeque<String>,
     /// Events that nobody listens to, unless a definition has come: they wait for the index.
@@ -93,21 +101,22 @@ pub(crate) struct State {
     reads: usize,
     /// Requests that are not answered.
     requests: usize,
-    /// Messages that are being sent.
-    sending: usize,
-    /// Messages that were postponed since there was a place for one.
-    postponed: u64,
+    pub(crate) writing: Writing,
+    pub(crate) batches: Batches,
 }
+
+/// Versions of rows, the rows, and batches that they name.
+type Read = (Vec<u64>, Vec<Result<Row, String>>, Found);
 
 /// The requests of a user.
 #[derive(Default)]
-struct Line {
+pub(crate) struct Line {
     requests: VecDeque<Box<dyn Request>>,
     is_busy: bool,
     /// The row as it is stored, while there is something under way.
-    row: Option<(Row, u64)>,
+    pub(crate) row: Option<(Row, u64)>,
     /// Whether a message is being sent: one at a time for each user.
-    sending: bool,
+    pub(crate) sending: bool,
     conflicts: u32,
 }
 
@@ -118,7 +127,7 @@ impl fmt::Debug for Desk {
 }
 
 impl Desk {
-    fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         to_ms(now(&self.world, &self.group))
     }
 
@@ -164,25 +173,31 @@ impl Desk {
         self.state.requests += 1;
         line.requests.push_back(request);
         line.is_busy = true;
-        self.decoded(key, record, cx);
+        self.decoded((key, record.version), decode(record.bytes), &Found::default(), cx);
     }
 
     /// Reads the row if it is not known, or decides.
-    fn go_on(&mut self, key: String, cx: &mut Context<'_, Self>) {
+    pub(crate) fn go_on(&mut self, key: String, cx: &mut Context<'_, Self>) {
+        let now = self.now();
         let Some(line) = self.state.lines.get_mut(&key) else { return };
         if line.is_busy {
             return;
         }
         if line.requests.is_empty() {
-            if !line.sending {
-                self.state.lines.remove(&key);
+            let ready = |row: &Row| row.heads().any(|at| row.outbox[at].from <= now);
+            if line.sending || self.is_at_rest || !line.row.as_ref().is_some_and(|it| ready(&it.0))
+            {
+                if !line.sending {
+                    self.state.lines.remove(&key);
+                }
+                return;
             }
-            return;
+            // The message before it was sent: the next one is the next decision.
         }
         line.is_busy = true;
         match line.row.take() {
             Some((row, version)) if line.requests.iter().all(|request| request.is_own()) => {
-                self.decide(key, row, version, cx);
+                self.decoded((key, version), Ok(row), &Found::default(), cx);
             }
             _ => {
                 self.state.unread.push_back(key);
@@ -206,15 +221,25 @@ impl Desk {
         // The index last: it names all definitions that the rows refer to.
         let of = of.chain([(INDEX.0.to_owned(), INDEX.1.to_owned())]).collect();
         let (states, definitions) = (self.states.clone(), Arc::clone(&self.definitions));
+        let own = self.own_batches();
         let read = async move {
             let mut records = states.load_all(of).await.map_err(JourneyError::failed)?;
             let index = records.pop().map_or(0, |index| index.version);
             definitions.reach(index).await?;
-            Ok(records)
+            let versions: Vec<u64> = records.iter().map(|record| record.version).collect();
+            let rows: Vec<_> = records.into_iter().map(|record| decode(record.bytes)).collect();
+            let named = batch::named(&rows, &own);
+            if named.is_empty() {
+                return Ok((versions, rows, Found::default()));
+            }
+            let of = named.iter().map(|batch| (BATCH.to_owned(), batch.key())).collect();
+            let records = states.load_all(of).await.map_err(JourneyError::failed)?;
+            Ok((versions, rows, batch::found(named, records)))
         };
         cx.await_interleaved(read, move |desk: &mut Self, cx, read| {
             desk.state.reads -= 1;
             desk.seen(keys, unheard, read, cx);
+            desk.write(cx);
             desk.read(cx);
         });
     }
@@ -223,13 +248,13 @@ impl Desk {
         &mut self,
         keys: Vec<String>,
         unheard: Vec<(String, Box<dyn Request>)>,
-        read: Result<Vec<Record>, JourneyError>,
+        read: Result<Read, JourneyError>,
         cx: &mut Context<'_, Self>,
     ) {
         match read {
-            Ok(records) => {
-                for (key, record) in keys.into_iter().zip(records) {
-                    self.decoded(key, record, cx);
+            Ok((versions, rows, found)) => {
+                for (of, row) in keys.into_iter().zip(versions).zip(rows) {
+                    self.decoded(of, row, &found, cx);
                 }
                 for (key, request) in unheard {
                     match self.hears(&*request) {
@@ -256,88 +281,73 @@ impl Desk {
         request.answer(Ok(()));
     }
 
-    fn decoded(&mut self, key: String, record: Record, cx: &mut Context<'_, Self>) {
-        let row = record.bytes.map_or(Ok(Row::default()), |bytes| Row::decode(&bytes));
-        match row {
-            Ok(row) => self.decide(key, row, record.version, cx),
+    /// Decides on a row, unless it names batches that have to be read first.
+    fn decoded(
+        &mut self,
+        (key, version): (String, u64),
+        row: Result<Row, String>,
+        found: &Found,
+        cx: &mut Context<'_, Self>,
+    ) {
+        let mut row = match row {
+            Ok(row) => row,
             Err(problem) => {
                 tracing::error!(user = key, %problem, "a row cannot be read");
+                return self.fail(key, &problem, cx);
+            }
+        };
+        match self.settle(&key, &mut row, found) {
+            Ok(Some(is_changed)) => self.decide(key, (row, is_changed), version, cx),
+            Ok(None) => {
+                self.state.unread.push_back(key);
+                self.read(cx);
+            }
+            Err(problem) => {
+                tracing::error!(user = key, %problem, "a message of a user cannot be read");
                 self.fail(key, &problem, cx);
             }
         }
     }
 
     /// Decides all requests of a line on its row, and writes what follows.
-    fn decide(&mut self, key: String, mut row: Row, version: u64, cx: &mut Context<'_, Self>) {
+    fn decide(
+        &mut self,
+        key: String,
+        (mut row, mut is_changed): (Row, bool),
+        version: u64,
+        cx: &mut Context<'_, Self>,
+    ) {
         let (now, catalogue) = (self.now(), self.definitions.current());
-        let has_place = self.state.sending < self.sending_max;
         let Some(line) = self.state.lines.get_mut(&key) else { return };
-        let mut is_changed = false;
         for request in &mut line.requests {
             let mut turn = Turn::new(&catalogue, &key, &mut row, now);
             request.decide(&mut turn);
             is_changed |= turn.is_changed;
         }
-        let mut claimed = None;
-        let me = self.world.upgrade().map_or(0, |world| world.id());
-        if !self.is_at_rest && line.sending {
-            let mut turn = Turn::new(&catalogue, &key, &mut row, now);
-            turn.keep_claim(me);
-            is_changed |= turn.is_changed;
-        } else if !self.is_at_rest {
-            let worlds = || self.world.upgrade().map(|world| world.worlds()).unwrap_or_default();
-            let is_alive = |sender| worlds().iter().any(|world| world.id == sender);
-            let mut turn = Turn::new(&catalogue, &key, &mut row, now);
-            if has_place {
-                self.state.postponed = 0;
-                claimed = turn.claim(&Sender { world: me, is_alive: &is_alive });
-            } else {
-                // Those that are postponed together come back one after the other.
-                let turns = 1 + self.state.postponed / self.sending_max as u64;
-                self.state.postponed += u64::from(turn.postpone(turns * POSTPONED_MS));
-            }
-            is_changed |= turn.is_changed;
-        }
         let decided: VecDeque<Box<dyn Request>> = std::mem::take(&mut line.requests);
+        let is_background = decided.iter().all(|request| request.is_background());
+        let is_sending = line.sending || self.is_at_rest;
+        let mut turn = Turn::new(&catalogue, &key, &mut row, now);
+        let claimed = match is_sending {
+            true => None,
+            false => self.claim(&mut turn, is_background),
+        };
+        is_changed |= turn.is_changed;
+        // A stored time that says no more what the row says would be found again and again.
+        let is_late = || row.due(now).is_none_or(|due| due > now);
+        is_changed |= decided.iter().any(|request| request.is_due()) && is_late();
         if !is_changed {
             return self.done(key, (row, version), decided, cx);
         }
-        if claimed.is_some() {
+        if let Some(line) = self.state.lines.get_mut(&key).filter(|_| claimed.is_some()) {
             line.sending = true;
-            self.state.sending += 1;
         }
-        let (bytes, due) = (row.encode(), row.due().map(time));
-        let is_background = decided.iter().all(|request| request.is_background());
-        let states = if is_background { &self.background } else { &self.states };
-        let (states, of) = (states.clone(), key.clone());
-        // The owner of the user's slot writes under its epoch, other nodes by the version alone.
-        let hold = self.world.upgrade().and_then(|world| world.hold_of_key(&key));
-        let write = async move {
-            let content = (Some(bytes), due);
-            match hold {
-                Some(hold) => states.save_held(hold, USER, &of, content, version).await,
-                None => states.save(USER, &of, content, version).await,
-            }
-        };
-        cx.await_interleaved(write, move |desk: &mut Self, cx, written| match written {
-            Ok(version) => {
-                (desk.alarm)(due);
-                if let Some(claimed) = claimed {
-                    desk.send(&key, claimed, cx);
-                }
-                desk.done(key, (row, version), decided, cx);
-            }
-            Err(error) => {
-                if claimed.is_some() {
-                    desk.is_sent(&key);
-                }
-                desk.not_written(key, decided, &error, cx);
-            }
-        });
+        let write = Write { key, row, version, decided, claimed: None };
+        self.gather(write, claimed, is_background, cx);
     }
 
     /// The decision is durable.
-    fn done(
+    pub(crate) fn done(
         &mut self,
         key: String,
         row: (Row, u64),
@@ -347,13 +357,16 @@ impl Desk {
         if let Some(line) = self.state.lines.get_mut(&key) {
             (line.row, line.is_busy, line.conflicts) = (Some(row), false, 0);
         }
+        for batch in decided.iter().filter_map(|request| request.settles()) {
+            self.leaves(&batch, &key, cx);
+        }
         self.state.requests -= decided.len();
         decided.into_iter().for_each(|request| request.answer(Ok(())));
         self.go_on(key, cx);
     }
 
     /// Another node has written the row, or nobody knows whether this one has.
-    fn not_written(
+    pub(crate) fn not_written(
         &mut self,
         key: String,
         mut decided: VecDeque<Box<dyn Request>>,
@@ -400,82 +413,14 @@ impl Desk {
             desk.go_on(key, cx);
         });
     }
+}
 
-    /// Sends a message whose claim is durable.
-    fn send(&mut self, key: &str, claimed: (String, Message), cx: &mut Context<'_, Self>) {
-        let (channel, message) = claimed;
-        let (world, name) = (self.world.upgrade(), message.key.clone());
-        let channel = match self.channels.get(&channel) {
-            Some(channel) => channel,
-            None => {
-                let problem = format!("there is no channel «{channel}»");
-                return self.outcome(key.to_owned(), name, Err(Unsent::Again(problem)), cx);
-            }
-        };
-        if channel.is_direct {
-            let sent = catch_unwind(AssertUnwindSafe(|| channel.channel.send(&message)));
-            let sent = sent.unwrap_or_else(|_| Err(Unsent::Again("the channel panicked".into())));
-            return self.outcome(key.to_owned(), name, sent, cx);
-        }
-        let sent = async move {
-            let Some(world) = world else { return Err(Unsent::Again("the world ends".into())) };
-            let sent: Result<Result<(), Unsent>, Failure> =
-                on_pool(&world, move || channel.channel.send(&message)).await;
-            sent.unwrap_or_else(|failure| Err(Unsent::Again(failure.to_string())))
-        };
-        let key = key.to_owned();
-        cx.await_interleaved(sent, move |desk: &mut Self, cx, outcome| {
-            desk.outcome(key, name, outcome, cx);
-        });
-    }
-
-    /// A channel has answered.
-    fn outcome(
-        &mut self,
-        key: String,
-        message: String,
-        outcome: Result<(), Unsent>,
-        cx: &mut Context<'_, Self>,
-    ) {
-        if let Err(problem) = &outcome {
-            tracing::warn!(message, ?problem, "a message was not sent");
-        }
-        self.is_sent(&key);
-        self.take(key, Box::new(Sent { message, outcome }), cx);
-    }
-
-    /// The claim of a message is over.
-    fn is_sent(&mut self, key: &str) {
-        self.state.sending -= 1;
-        if let Some(line) = self.state.lines.get_mut(key) {
-            line.sending = false;
-        }
-    }
+/// A row as it was read.
+fn decode(bytes: Option<Vec<u8>>) -> Result<Row, String> {
+    bytes.map_or(Ok(Row::default()), |bytes| Row::decode(&bytes))
 }
 
 /// The time of waits: that of the world's plans, which no jump of the clock for a moment changes.
 pub(crate) fn now(world: &WeakWorld, group: &Group) -> Time {
     world.upgrade().map_or_else(|| group.wall().into(), |world| internal::now(&world))
-}
-
-/// The outcome of a message.
-struct Sent {
-    message: String,
-    outcome: Result<(), Unsent>,
-}
-
-impl Request for Sent {
-    fn decide(&mut self, turn: &mut Turn<'_>) {
-        turn.sent(&self.message, &self.outcome);
-    }
-
-    fn answer(self: Box<Self>, _: Result<(), JourneyError>) {}
-
-    fn is_own(&self) -> bool {
-        true
-    }
-
-    fn is_kept(&self) -> bool {
-        true
-    }
 }

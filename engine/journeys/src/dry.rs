@@ -11,8 +11,8 @@ use crate::definition::Definition;
 use crate::error::JourneyError;
 use crate::event::{size, user_key, Event};
 use crate::limits::{TRIED_MESSAGE_BYTES, TRIED_STEPS_MAX};
-use crate::outbox::Sender;
-use crate::row::Row;
+use crate::outbox::Claimed;
+use crate::row::{BatchId, Row};
 use crate::trial::TriedMessage;
 use crate::view::{self, time, to_ms, Moved, UserView};
 use crate::walk::Turn;
@@ -145,15 +145,15 @@ impl DryRun {
 
     fn turn(&mut self, key: String, now: u64, decide: impl FnOnce(&mut Turn<'_>)) {
         let row = self.rows.entry(key.clone()).or_default();
-        if let Some(before) = row.due() {
+        if let Some(before) = row.due(now) {
             self.due.remove(&(before, key.clone()));
         }
         let mut turn = Turn::new(&self.catalogue, &key, row, now);
         decide(&mut turn);
         // All messages count as sent when they may leave.
-        let sender = Sender { world: 0, is_alive: &|_| false };
-        while let Some((channel, message)) = turn.claim(&sender) {
-            turn.sent(&message.key, &Ok(()));
+        let batch = BatchId::default();
+        while let Some(Claimed { channel, message, outgoing }) = turn.claim(batch) {
+            turn.sent(&batch, &outgoing, &Ok(()));
             let bytes = size(&message.body, usize::MAX);
             self.steps_left = self.steps_left.saturating_sub(1 + bytes / TRIED_MESSAGE_BYTES);
             self.messages.push(TriedMessage { at: time(now), channel, message });
@@ -161,7 +161,7 @@ impl DryRun {
         let moved = std::mem::take(&mut turn.moved);
         let steps: usize = moved.iter().map(|moved| moved.path.len()).sum();
         self.steps_left = self.steps_left.saturating_sub(steps);
-        self.due.extend(row.due().map(|due| (due, key.clone())));
+        self.due.extend(row.due(now).map(|due| (due, key.clone())));
         self.moved.extend(moved.into_iter().map(|moved| (key.clone(), moved)));
     }
 }

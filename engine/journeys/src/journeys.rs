@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 use serde_json::{Map, Value};
-use turnwheel_engine::internal::WeakWorld;
+use turnwheel_engine::internal::{next_number, WeakWorld};
 use turnwheel_engine::store::StateScan;
 use turnwheel_engine::{Time, TimedStates, World};
 use turnwheel_runtime::completion::{completion, Completer};
@@ -18,13 +18,13 @@ use crate::channel::Channels;
 use crate::counts::{self, JourneyCounts};
 use crate::definition::Definition;
 use crate::definitions::Definitions;
-use crate::desk::{Desk, Request, USER};
+use crate::desk::{Desk, Request, State, USER};
 use crate::error::JourneyError;
 use crate::event::{size, user_key, Event};
 use crate::limits::{ATTRIBUTES_BYTES_MAX, LEVELS_MAX};
 use crate::mover::Mover;
 use crate::options::JourneysOptions;
-use crate::row::{Row, Why};
+use crate::row::{Outgoing, Row, Why};
 use crate::view::{self, Taken, UserView};
 use crate::walk::Turn;
 use crate::watch::{Armed, Watch};
@@ -144,6 +144,8 @@ impl Journeys {
         });
         let mut desks = Vec::new();
         for _ in 0..options.desks {
+            let mut state = State::default();
+            (state.batches.own.world, state.batches.own.sender) = (world.id(), next_number(world));
             let desk = Desk {
                 world: WeakWorld::new(world),
                 group: group.clone(),
@@ -155,7 +157,7 @@ impl Journeys {
                 is_at_rest: options.is_at_rest,
                 requests_max: options.requests_max,
                 sending_max: options.sending_max,
-                state: Default::default(),
+                state,
             };
             let task = group.task(desk).name("journeys").mailbox(Mailbox::bounded(MAILBOX - 1));
             let task = task.spawn();
@@ -202,6 +204,8 @@ impl Journeys {
             has_more: false,
             is_looking: false,
             has_others: false,
+            is_resuming: false,
+            kept: 0,
         };
         let task = self.group.task(watch).name("journeys due");
         let task = task.mailbox(Mailbox::bounded(MAILBOX - 1)).spawn();
@@ -308,6 +312,8 @@ impl Journeys {
                 };
                 turn.end_all(Why::OptedOut, |pass| !is_essential(pass.journey));
                 turn.row.outbox.retain(|message| is_essential(message.journey));
+                let is_kept = |message: &Outgoing| is_essential(message.journey);
+                turn.row.sending.retain(|it| it.message.as_ref().is_none_or(is_kept));
             }
             Ok(view::user(&known, turn.key, turn.row))
         })

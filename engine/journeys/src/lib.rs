@@ -3,6 +3,7 @@
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod attributes;
+mod batch;
 mod catalogue;
 mod channel;
 mod chart;
@@ -22,11 +23,14 @@ mod options;
 mod ours;
 mod outbox;
 mod quiet;
+mod resume;
 mod row;
+mod sending;
 mod trial;
 mod view;
 mod walk;
 mod watch;
+mod writing;
 
 pub use attributes::AttributeType;
 pub use channel::{Channel, Channels};

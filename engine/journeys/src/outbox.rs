@@ -5,12 +5,9 @@ use serde_json::Value;
 
 use crate::attributes::TIMEZONE;
 use crate::chart::Chart;
-use crate::limits::{
-    ATTEMPTS_MAX, BODY_BYTES_MAX, LOST_MAX, OUTBOX_MAX, PAUSE, PAUSE_MAX, SENDER_AGAIN_MS,
-    SENDING_MS, SENDING_MS_MAX,
-};
+use crate::limits::{ATTEMPTS_MAX, BODY_BYTES_MAX, LOST_MAX, OUTBOX_MAX, PAUSE, PAUSE_MAX};
 use crate::quiet;
-use crate::row::{Claim, Lost, Outgoing, Pass};
+use crate::row::{BatchId, Lost, Outgoing, Pass, Sending};
 use crate::walk::{entered, ms, object, Segment, Turn};
 
 /// Why a message is given up that finds the outbox full.
@@ -46,12 +43,14 @@ pub enum Unsent {
     Never(String),
 }
 
-/// The node that claims messages, as it sees the others.
-pub(crate) struct Sender<'a> {
-    /// Its world.
-    pub(crate) world: u64,
-    /// Whether a world is registered.
-    pub(crate) is_alive: &'a dyn Fn(u64) -> bool,
+/// A message that is given to its channel once that is durable.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    /// Name of the channel.
+    pub(crate) channel: String,
+    pub(crate) message: Message,
+    /// The message as the batch keeps it.
+    pub(crate) outgoing: Outgoing,
 }
 
 impl Turn<'_> {
@@ -99,7 +98,7 @@ impl Turn<'_> {
             channel: channel.clone(),
             body,
         };
-        if self.row.outbox.len() >= OUTBOX_MAX {
+        if self.row.outbox.len() + self.row.sending.len() >= OUTBOX_MAX {
             refuse(TOO_MANY);
             return self.give_up(message, TOO_MANY.to_owned());
         }
@@ -136,67 +135,35 @@ impl Turn<'_> {
         !ready.is_empty()
     }
 
-    /// Takes what a channel says of a message.
-    pub(crate) fn sent(&mut self, key: &str, outcome: &Result<(), Unsent>) {
-        let found = self.row.outbox.iter().position(|message| message.key(self.key) == key);
+    /// Takes what a channel says of a message that was given to a batch. A message that was sent is
+    /// written with the next change of the user: until then its batch says so by being gone.
+    pub(crate) fn sent(&mut self, batch: &BatchId, of: &Outgoing, outcome: &Result<(), Unsent>) {
+        let mut sending = self.row.sending.iter();
+        let found = sending.position(|it| it.batch == *batch);
         let Some(at) = found else { return };
-        self.is_changed = true;
-        let message = &mut self.row.outbox[at];
-        self.row.claims.retain(|claim| !claim.is_of(message));
+        self.row.sending.remove(at);
+        let mut message = of.clone();
         message.attempts += 1;
         let reason = match outcome {
-            Ok(()) => return drop(self.row.outbox.remove(at)),
+            Ok(()) => return,
             Err(Unsent::Again(_)) if message.attempts < ATTEMPTS_MAX => {
                 let doubled = PAUSE.saturating_mul(1 << message.attempts.min(20));
                 let pause = doubled.min(PAUSE_MAX).as_millis();
                 message.from = self.now.saturating_add(u64::try_from(pause).unwrap_or(u64::MAX));
-                return;
+                self.is_changed = true;
+                return self.row.take_back(message);
             }
             Err(Unsent::Again(reason) | Unsent::Never(reason)) => reason.clone(),
         };
-        let message = self.row.outbox.remove(at);
+        self.is_changed = true;
         self.give_up(message, reason);
     }
 
-    /// Says that the message that is being sent here takes longer.
-    pub(crate) fn keep_claim(&mut self, world: u64) {
-        let Self { row, now, is_changed, .. } = self;
-        for claim in row.claims.iter().filter(|claim| claim.sender == world) {
-            let mut outbox = row.outbox.iter_mut();
-            let found = outbox.find(|it| claim.is_of(it) && it.from <= *now);
-            if let Some(message) = found {
-                let pause = now.saturating_sub(claim.since);
-                let pause = pause.clamp(SENDING_MS, SENDING_MS_MAX);
-                message.from = now.saturating_add(pause);
-                *is_changed = true;
-            }
-        }
-    }
-
-    /// Puts a message off if another node that is alive sends it. Returns whether it does.
-    fn is_sent_elsewhere(&mut self, at: usize, sender: &Sender<'_>) -> bool {
-        let message = &mut self.row.outbox[at];
-        let claim = self.row.claims.iter().find(|claim| claim.is_of(message));
-        let elsewhere =
-            claim.filter(|it| it.sender != sender.world && (sender.is_alive)(it.sender));
-        let Some(claim) = elsewhere else { return false };
-        let pause = self.now.saturating_sub(claim.since) / 4;
-        let pause = pause.clamp(SENDER_AGAIN_MS, SENDING_MS_MAX);
-        message.from = self.now.saturating_add(pause);
-        self.is_changed = true;
-        true
-    }
-
-    /// Claims the next message that may leave now: it is sent when the claim is durable, and other
-    /// nodes leave it alone as long as this one is alive. Returns it with the name of its channel.
-    pub(crate) fn claim(&mut self, sender: &Sender<'_>) -> Option<(String, Message)> {
-        let outbox = &self.row.outbox;
-        self.row.claims.retain(|claim| outbox.iter().any(|message| claim.is_of(message)));
+    /// Gives the next message that may leave now to a batch: it is sent when both are durable, and
+    /// other nodes leave it alone as long as this one is alive.
+    pub(crate) fn claim(&mut self, batch: BatchId) -> Option<Claimed> {
         let at = loop {
             let at = self.row.heads().find(|at| self.row.outbox[*at].from <= self.now)?;
-            if self.is_sent_elsewhere(at, sender) {
-                continue;
-            }
             let message = &self.row.outbox[at];
             let chart = self.catalogue.chart(message.journey, message.version);
             // It was decided on before quiet hours and comes back within them.
@@ -208,23 +175,21 @@ impl Turn<'_> {
                 None => break at,
             }
         };
-        let message = &mut self.row.outbox[at];
-        message.from = self.now.saturating_add(SENDING_MS);
+        let outgoing = self.row.outbox.remove(at);
         self.is_changed = true;
-        let (pass, number, since) = (message.pass, message.number, self.now);
-        self.row.claims.retain(|claim| !claim.is_of(message));
-        self.row.claims.push(Claim { pass, number, sender: sender.world, since });
-        let chart = self.catalogue.chart(message.journey, message.version);
+        self.row.sending.push(Sending { batch, pass: outgoing.pass, message: None });
+        let chart = self.catalogue.chart(outgoing.journey, outgoing.version);
         let (platform, user) = self.key.split_once('/').unwrap_or((self.key, ""));
-        let claimed = Message {
-            key: message.key(self.key),
+        let of = || outgoing.journey.to_string();
+        let message = Message {
+            key: outgoing.key(self.key),
             platform: platform.to_owned(),
             user: user.to_owned(),
-            journey: chart.map_or_else(|| message.journey.to_string(), |chart| chart.name.clone()),
-            element: chart.map_or("?", |chart| chart.id(message.element)).to_owned(),
-            body: serde_json::from_str(&message.body).unwrap_or_default(),
-            attempt: message.attempts + 1,
+            journey: chart.map_or_else(of, |chart| chart.name.clone()),
+            element: chart.map_or("?", |chart| chart.id(outgoing.element)).to_owned(),
+            body: serde_json::from_str(&outgoing.body).unwrap_or_default(),
+            attempt: outgoing.attempts + 1,
         };
-        Some((message.channel.clone(), claimed))
+        Some(Claimed { channel: outgoing.channel.clone(), message, outgoing })
     }
 }

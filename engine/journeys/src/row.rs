@@ -5,8 +5,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::limits::SENDER_AGAIN_MS;
+
 /// Version of the encoding.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+
+/// Version in whose rows the outbox has messages that are being sent, with claims.
+const CLAIMED: u8 = 2;
 
 /// Version without claims.
 const UNCLAIMED: u8 = 1;
@@ -29,8 +34,9 @@ pub(crate) struct Row {
     pub(crate) seen: Vec<[u8; 8]>,
     pub(crate) outbox: Vec<Outgoing>,
     pub(crate) lost: Vec<Lost>,
-    /// Messages of the outbox that are being sent. Last, as older rows have no such field.
-    pub(crate) claims: Vec<Claim>,
+    /// Messages that were given to a batch. Behind the rest, as older rows have no such field.
+    #[serde(skip)]
+    pub(crate) sending: Vec<Sending>,
 }
 
 /// One walk of a user through a journey.
@@ -119,7 +125,7 @@ pub(crate) struct Outgoing {
     /// Number in the pass.
     pub(crate) number: u32,
     pub(crate) element: u16,
-    /// When it may leave: while it is being sent, when its sender counts as gone.
+    /// When it may leave.
     pub(crate) from: u64,
     pub(crate) attempts: u32,
     pub(crate) channel: String,
@@ -127,14 +133,26 @@ pub(crate) struct Outgoing {
     pub(crate) body: String,
 }
 
-/// That a node is sending a message.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Claim {
-    pub(crate) pass: u64,
-    pub(crate) number: u32,
-    /// The world of the node: worlds that are registered are alive.
+/// Batch of messages: a row of its own, as long as one of them is not known to be sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct BatchId {
+    /// The world whose node sends it: worlds that are registered are alive.
+    pub(crate) world: u64,
+    /// The desk of that world, and the number that it has given.
     pub(crate) sender: u64,
-    pub(crate) since: u64,
+    pub(crate) number: u64,
+}
+
+/// That a message was given to a batch, which has its content: one of this user. It is sent if the
+/// batch has it no more.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Sending {
+    pub(crate) batch: BatchId,
+    /// Its pass, and the message itself, once the batch was looked at.
+    #[serde(skip)]
+    pub(crate) pass: u64,
+    #[serde(skip)]
+    pub(crate) message: Option<Outgoing>,
 }
 
 /// A message that was given up.
@@ -147,41 +165,57 @@ pub(crate) struct Lost {
 
 impl Row {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let bytes = vec![VERSION];
-        postcard::to_extend(self, bytes).expect("memory takes all that is written")
+        let fits = "memory takes all that is written";
+        let bytes = postcard::to_extend(self, vec![VERSION]).expect(fits);
+        postcard::to_extend(&self.sending, bytes).expect(fits)
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, String> {
-        match bytes.split_first() {
-            Some((&VERSION, rest)) => {
-                postcard::from_bytes(rest).map_err(|error| format!("it is malformed: {error}"))
-            }
-            Some((&UNCLAIMED, rest)) => {
-                let rest = [rest, &[0]].concat();
-                postcard::from_bytes(&rest).map_err(|error| format!("it is malformed: {error}"))
-            }
-            Some((version, _)) => Err(format!("it is of version {version}, which is unknown")),
-            None => Err("it is empty".to_owned()),
+        let malformed = |error| format!("it is malformed: {error}");
+        let Some((version, rest)) = bytes.split_first() else {
+            return Err("it is empty".to_owned());
+        };
+        if !(UNCLAIMED..=VERSION).contains(version) {
+            return Err(format!("it is of version {version}, which is unknown"));
         }
+        let (mut row, rest): (Self, &[u8]) = postcard::take_from_bytes(rest).map_err(malformed)?;
+        match *version {
+            VERSION => row.sending = postcard::from_bytes(rest).map_err(malformed)?,
+            // The sender may be gone: the message leaves when its claim is over, with its key.
+            CLAIMED => {}
+            _ if rest.is_empty() => {}
+            _ => return Err("it is malformed: it is too long".to_owned()),
+        }
+        Ok(row)
     }
 
     /// When it has to be looked at.
-    pub(crate) fn due(&self) -> Option<u64> {
+    pub(crate) fn due(&self, now: u64) -> Option<u64> {
         let waits = self.passes.iter().flat_map(|pass| &pass.waits).filter_map(|wait| wait.due);
-        waits.chain(self.heads().map(|at| self.outbox[at].from)).min()
+        // Messages behind one that is being sent: its sender goes on with them, if that lives.
+        let behind = self.outbox.iter().filter(|message| self.is_sending(message.pass));
+        let again = now.saturating_add(SENDER_AGAIN_MS);
+        let behind = behind.map(|message| message.from.max(again));
+        waits.chain(self.heads().map(|at| self.outbox[at].from)).chain(behind).min()
+    }
+
+    fn is_sending(&self, pass: u64) -> bool {
+        self.sending.iter().any(|it| it.pass == pass)
     }
 
     /// Places of the next messages of each pass: those of one pass leave in their order.
     pub(crate) fn heads(&self) -> impl Iterator<Item = usize> + '_ {
         let outbox = &self.outbox;
-        let is_head = |at: &usize| !outbox[..*at].iter().any(|it| it.pass == outbox[*at].pass);
+        let is_head = |at: &usize| {
+            let pass = outbox[*at].pass;
+            !self.is_sending(pass) && !outbox[..*at].iter().any(|it| it.pass == pass)
+        };
         (0..outbox.len()).filter(is_head)
     }
-}
 
-impl Claim {
-    pub(crate) fn is_of(&self, message: &Outgoing) -> bool {
-        (self.pass, self.number) == (message.pass, message.number)
+    /// Takes a message back that is not sent: it is the next one of its pass.
+    pub(crate) fn take_back(&mut self, message: Outgoing) {
+        self.outbox.insert(0, message);
     }
 }
 
@@ -197,13 +231,47 @@ mod tests {
     use super::*;
 
     #[test]
-    fn row_without_claims_is_read_as_it_was_written_before() {
+    fn rows_of_older_versions_are_read() {
         let entered = Entered { journey: 3, last: 4, times: 5, sent: vec![6] };
         let row = Row { revision: 2, entered: vec![entered], ..Row::default() };
         let mut bytes = row.encode();
-        assert_eq!((bytes[0], bytes.pop()), (VERSION, Some(0)), "the number of claims is last");
+        assert_eq!((bytes[0], bytes.pop()), (VERSION, Some(0)), "messages being sent are last");
         bytes[0] = UNCLAIMED;
+        assert_eq!(Row::decode(&bytes), Ok(row.clone()));
+        bytes[0] = CLAIMED;
+        // One claim: of which pass and message, by which world, since when.
+        bytes.extend([1, 7, 1, 9, 200, 1]);
         assert_eq!(Row::decode(&bytes), Ok(row));
         assert!(Row::decode(&[9]).is_err());
+    }
+
+    #[test]
+    fn message_behind_one_that_is_being_sent_is_looked_at_when_it_may_leave_and_not_before() {
+        let message = |from| Outgoing {
+            journey: 1,
+            version: 1,
+            pass: 2,
+            number: 2,
+            element: 3,
+            from,
+            attempts: 0,
+            channel: "mail".to_owned(),
+            body: String::new(),
+        };
+        let sending = vec![Sending { batch: BatchId::default(), pass: 2, message: None }];
+        let due =
+            |from| Row { outbox: vec![message(from)], sending: sending.clone(), ..Row::default() };
+        assert_eq!(due(5).due(10), Some(10 + SENDER_AGAIN_MS));
+        assert_eq!(due(1_000_000).due(10), Some(1_000_000), "such as the end of quiet hours");
+    }
+
+    #[test]
+    fn messages_that_are_being_sent_are_named_without_their_content() {
+        let batch = BatchId { world: 3, sender: 1, number: 9 };
+        let sending = Sending { batch, pass: 0, message: None };
+        let row = Row { sending: vec![sending], ..Row::default() };
+        let bytes = row.encode();
+        assert_eq!(bytes.len(), Row::default().encode().len() + 3);
+        assert_eq!(Row::decode(&bytes), Ok(row));
     }
 }

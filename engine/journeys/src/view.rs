@@ -233,6 +233,7 @@ pub(crate) fn user(catalogue: &Catalogue, key: &str, row: &Row) -> UserView {
         }
     };
     let ended = row.ended.iter();
+    let sending = row.sending.iter().filter_map(|it| it.message.as_ref());
     UserView {
         platform: platform.to_owned(),
         user: name.to_owned(),
@@ -241,7 +242,7 @@ pub(crate) fn user(catalogue: &Catalogue, key: &str, row: &Row) -> UserView {
         has_opted_out: row.has_opted_out,
         passes: row.passes.iter().map(|pass| pass_view(catalogue, pass, None)).collect(),
         ended: ended.map(|it| pass_view(catalogue, &it.pass, Some((it.at, it.why)))).collect(),
-        outbox: row.outbox.iter().map(|it| message(it, it.from, None)).collect(),
+        outbox: sending.chain(&row.outbox).map(|it| message(it, it.from, None)).collect(),
         lost: row.lost.iter().map(|it| message(&it.message, it.at, Some(&it.reason))).collect(),
     }
 }

@@ -15,12 +15,15 @@ use turnwheel_engine::store::{Slots, StateRow, StateScan};
 use turnwheel_engine::{Time, TimedStates};
 use turnwheel_runtime::{Context, Group, Task, Timer};
 
+use crate::batch::BATCH;
 use crate::definitions::Definitions;
 use crate::desk::{now, Desk, Request, USER};
 use crate::error::JourneyError;
 use crate::journeys::desk_of;
-use crate::limits::{AGAIN, CLOCK_CHECK, DUE_PAGE};
+use crate::limits::{AGAIN, BATCHES_PAGE, CLOCK_CHECK, DUE_PAGE};
 use crate::mover::Mover;
+use crate::resume::resume;
+use crate::row::BatchId;
 use crate::walk::Turn;
 
 /// The end of time, as stores have it.
@@ -50,6 +53,19 @@ pub(crate) struct Watch {
     pub(crate) is_looking: bool,
     /// Whether other nodes have slots too.
     pub(crate) has_others: bool,
+    /// Whether messages of senders that are gone are being taken over.
+    pub(crate) is_resuming: bool,
+    /// Batches that are due and stay: those behind them are looked at all the same.
+    pub(crate) kept: usize,
+}
+
+/// Rows that a look has found.
+struct Looked {
+    due: Vec<StateRow>,
+    /// The first user who is due later, if none is due.
+    next: Option<Time>,
+    /// Batches of messages whose senders may be gone.
+    batches: Vec<StateRow>,
 }
 
 impl fmt::Debug for Watch {
@@ -95,26 +111,42 @@ impl Watch {
         let (states, definitions) = (self.states.clone(), Arc::clone(&self.definitions));
         let now = self.now();
         let limit = DUE_PAGE + self.stuck + self.open;
+        let batches = BATCHES_PAGE + self.kept;
         let read = async move {
-            if slots.is_empty() {
-                return Ok((Vec::new(), Vec::new()));
-            }
-            let due = states.list_in(&slots, USER, StateScan::Due(now), limit).await;
-            let due = due.map_err(JourneyError::failed)?;
-            let next = match due.is_empty() {
-                true => states.list_in(&slots, USER, StateScan::Due(NEVER), 1).await,
-                false => Ok(Vec::new()),
+            let list = |name, slots: Slots, until, limit| {
+                let states = states.clone();
+                async move {
+                    if slots.is_empty() {
+                        return Ok(Vec::new());
+                    }
+                    let rows = states.list_in(&slots, name, StateScan::Due(until), limit).await;
+                    rows.map_err(JourneyError::failed)
+                }
             };
+            // Batches of this world count in all slots: nobody else takes them as long as it lives.
+            let all = Slots::all();
+            let due = list(USER, slots, now, limit).await?;
+            let batches = list(BATCH, all, now, batches).await?;
+            let mut next = None;
+            if due.is_empty() {
+                let user = list(USER, slots, NEVER, 1).await?;
+                // Batches that are due are looked at again in a moment.
+                let batch = match batches.is_empty() {
+                    true => list(BATCH, all, NEVER, 1).await?,
+                    false => Vec::new(),
+                };
+                next = user.iter().chain(&batch).filter_map(|row| row.due).min();
+            }
             // The rows may refer to definitions of other nodes.
             definitions.look().await?;
-            Ok((due, next.map_err(JourneyError::failed)?))
+            Ok(Looked { due, next, batches })
         };
         cx.await_interleaved(read, move |watch: &mut Self, cx, read| watch.seen(read, limit, cx));
     }
 
     fn seen(
         &mut self,
-        read: Result<(Vec<StateRow>, Vec<StateRow>), JourneyError>,
+        read: Result<Looked, JourneyError>,
         limit: usize,
         cx: &mut Context<'_, Self>,
     ) {
@@ -123,13 +155,15 @@ impl Watch {
         if std::mem::replace(&mut self.seen, seen) != seen {
             self.mover.look();
         }
-        let (due, next) = match read {
-            Ok(read) => read,
+        let Looked { due, next, batches } = match read {
+            Ok(looked) => looked,
             Err(error) => {
                 tracing::warn!(%error, "due users cannot be read");
                 return self.arm(self.now().after(AGAIN), cx);
             }
         };
+        let has_batches = !batches.is_empty();
+        self.take_over(batches, cx);
         self.has_more = due.len() >= limit;
         // By due time: users who wait longest are first.
         let (mut found, mut new) = (HashSet::new(), Vec::new());
@@ -153,9 +187,8 @@ impl Watch {
             let is_busy = !self.looked.is_empty();
             self.looked.clear();
             self.stuck = 0;
-            let next = next.first().and_then(|row| row.due);
             // Other nodes write due times of these users without a word.
-            let is_soon = is_busy || self.has_others;
+            let is_soon = is_busy || self.has_others || has_batches;
             let soon = is_soon.then(|| self.now().after(AGAIN));
             let next = soon.into_iter().chain(next).min();
             return next.into_iter().for_each(|at| self.arm(at, cx));
@@ -173,6 +206,32 @@ impl Watch {
         if self.open == 0 {
             self.arm(self.now().after(AGAIN), cx);
         }
+    }
+
+    /// Has messages of batches sent, unless a node that is alive is sending them.
+    fn take_over(&mut self, mut batches: Vec<StateRow>, cx: &mut Context<'_, Self>) {
+        let Some(world) = self.world.upgrade() else { return };
+        if self.is_resuming {
+            return;
+        }
+        let (all, own) = (batches.len(), world.id());
+        let alive: HashSet<u64> = world.worlds().iter().map(|world| world.id).collect();
+        batches.retain(|row| {
+            let sender = BatchId::of_key(&row.key).map_or(0, |id| id.world);
+            let is_gone = !alive.contains(&sender) && world.hold_of_key(&row.key).is_some();
+            sender == own || is_gone
+        });
+        let others = all - batches.len();
+        self.kept = others;
+        if batches.is_empty() {
+            return;
+        }
+        self.is_resuming = true;
+        let resumed = resume(self.states.in_spare_room(), self.desks.clone(), batches);
+        cx.await_interleaved(resumed, move |watch: &mut Self, cx, left| {
+            (watch.is_resuming, watch.kept) = (false, others + left);
+            watch.arm(watch.now().after(AGAIN), cx);
+        });
     }
 
     fn done(&mut self, cx: &mut Context<'_, Self>) {
@@ -217,6 +276,10 @@ impl Request for Due {
     }
 
     fn is_own(&self) -> bool {
+        true
+    }
+
+    fn is_due(&self) -> bool {
         true
     }
 

@@ -187,7 +187,8 @@ impl<'a> Changes<'a> {
             Change::ReminderGone { id, expected, epoch } => {
                 self.reminder(3, id, *expected, *epoch);
             }
-            Change::Work(_) | Change::Under { .. } => {
+            // States that are gone are deleted beside the function of the commit.
+            Change::StateGone { .. } | Change::Work(_) | Change::Under { .. } => {
                 self.head(0, 0, 0, Vec::new(), None);
                 self.bytes.push(None);
                 self.texts.extend([None, None, None]);
@@ -226,6 +227,16 @@ impl<'a> Changes<'a> {
             (&self.numbers, Type::INT8_ARRAY),
         ]
     }
+}
+
+/// The digests of states that are gone, in their order: writers lock them in one order.
+pub(crate) fn gone(changes: &[Change]) -> Vec<Vec<u8>> {
+    let digest_of = |change: &Change| match change {
+        Change::StateGone { entity, key } => Some(digest(&[entity, key])),
+        _ => None,
+    };
+    let digests: BTreeSet<Vec<u8>> = changes.iter().filter_map(digest_of).collect();
+    digests.into_iter().collect()
 }
 
 pub(crate) fn missed_name(missed: MissedTicks) -> &'static str {

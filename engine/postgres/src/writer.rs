@@ -6,13 +6,13 @@ use std::sync::Arc;
 use tokio_postgres::types::Type;
 use tokio_postgres::Row;
 use turnwheel_engine::store::{
-    slot_of, Append, Batch, Removal, ScheduleWrite, Seq, StoreWriter, Swap, Verdict, Worked,
-    WorldsWrite,
+    slot_of, Append, Batch, Change, Removal, ScheduleWrite, Seq, StoreWriter, Swap, Verdict,
+    Worked, WorldsWrite,
 };
 use turnwheel_engine::{PlanId, StoreError};
 use uuid::Uuid;
 
-use crate::batch::{Appends, Changes, Held};
+use crate::batch::{self, Appends, Changes, Held};
 use crate::cell::{self, cell, count, count_if_any, digest, epoch, number, text};
 use crate::error::Trouble;
 use crate::holding::{self, Holding, OwnLease};
@@ -124,8 +124,9 @@ impl Writer {
         let mut values: Vec<Value<'_>> = vec![(&held.slots, Type::INT4_ARRAY)];
         values.extend(appends.values());
         values.extend(changes.values());
+        let gone = batch::gone(batch.changes);
         if batch.rows.is_empty() {
-            let sql = self.commit.clone();
+            let sql = self.with_gone(&self.commit, &gone, &mut values);
             let answer = self.write(&sql, &values)?;
             return self.decided(one(&answer)?, batch);
         }
@@ -140,9 +141,26 @@ impl Writer {
             return Ok(Vec::new());
         }
         values.append(&mut row_values);
-        let sql = self.commit_rows.clone();
+        let sql = self.with_gone(&self.commit_rows, &gone, &mut values);
         let answer = self.write(&sql, &values)?;
         self.decided(one(&answer)?, batch)
+    }
+
+    /// A statement of a commit that deletes states as well: their keys are in no other change.
+    fn with_gone<'a>(
+        &self,
+        sql: &str,
+        gone: &'a Vec<Vec<u8>>,
+        values: &mut Vec<Value<'a>>,
+    ) -> String {
+        if gone.is_empty() {
+            return sql.to_owned();
+        }
+        values.push((gone, Type::BYTEA_ARRAY));
+        // The writer and its connection are before all values.
+        let place = values.len() + 2;
+        let delete = format!("DELETE FROM tw.states s WHERE s.digest = ANY(${place})");
+        format!("WITH gone AS ({}) {sql}", self.session.shared.sql(&delete))
     }
 
     fn decided(&mut self, row: &Row, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
@@ -157,6 +175,12 @@ impl Writer {
 
 fn one(rows: &[Row]) -> Result<&Row, StoreError> {
     rows.first().ok_or_else(|| StoreError::Corrupt("a function has no answer".to_owned()))
+}
+
+/// Whether this answer of a commit is that of a state that is gone.
+fn is_gone(batch: &Batch<'_>, index: usize) -> bool {
+    let change = index.checked_sub(batch.appends.len()).and_then(|at| batch.changes.get(at));
+    matches!(change, Some(Change::StateGone { .. }))
 }
 
 /// Answers of a commit, in the order of its appends and changes.
@@ -199,6 +223,7 @@ fn verdicts(row: &Row, batch: &Batch<'_>, last: &mut Seq) -> Result<Vec<Verdict>
             4 => Verdict::Changed(unsigned(&numbers)?),
             5 => Verdict::Conflict { found: unsigned(&numbers)? },
             6 => Verdict::Outdated { newest: unsigned(&numbers)? },
+            7 if is_gone(batch, index) => Verdict::Changed(0),
             7 => Verdict::Worked(Worked::Unsupported),
             other => return Err(cell::damaged(row, 0, &format!("the value {other}"))),
         });

@@ -38,6 +38,11 @@ pub(super) fn change(transaction: &Transaction<'_>, change: &Change) -> rusqlite
             let refused = admit(known, *expected, *epoch).err();
             Ok(refused.unwrap_or(Verdict::Conflict { found: known.0 }))
         }
+        Change::StateGone { entity, key } => {
+            let remove = "DELETE FROM states WHERE entity = ?1 AND key = ?2";
+            transaction.prepare_cached(remove)?.execute([entity, key])?;
+            Ok(Verdict::Changed(0))
+        }
         Change::Reminder { row, epoch } => {
             if let Some(refused) = refuse(transaction, &row.id, row.version, *epoch)? {
                 return Ok(refused);

@@ -42,7 +42,7 @@ pub(crate) use meter::Tally;
 pub use meter::{JournalStats, Spread};
 pub(crate) use node::Lease;
 pub(crate) use states::Durable;
-pub use states::TimedStates;
+pub use states::{StateWrite, TimedStates};
 pub(crate) use unsure::is_refusal;
 use writer::{Committing, Entry, Heads, Writer};
 
@@ -57,6 +57,9 @@ use crate::watch::{Buffer, Listeners};
 
 /// Called with the outcome of a change.
 pub(crate) type Ticket = Box<dyn FnOnce(Result<Verdict, StoreError>) + Send>;
+
+/// Called with the outcomes of changes that are made in one commit, in their order.
+pub(crate) type Tickets = Box<dyn FnOnce(Result<Vec<Verdict>, StoreError>) + Send>;
 
 /// Called with the outcome of an entry, and before that each time that the store does not tell it.
 pub(crate) type EntryTicket = Box<dyn FnMut(EntryOutcome) + Send>;
@@ -230,9 +233,19 @@ impl Journal {
     /// Hands over a change of what is kept beside plans; the ticket is called when it is durable, or
     /// when it is not.
     pub(crate) fn change(&self, change: Change, urgency: Urgency, ticket: Ticket) {
-        if let Err(error) = self.writer.submit_job(Changing { change, ticket, urgency }) {
+        let tickets = move |verdicts: Result<Vec<Verdict>, StoreError>| {
+            let lost = || StoreError::Failed("a change has no outcome".to_owned());
+            ticket(verdicts.and_then(|mut verdicts| verdicts.pop().ok_or_else(lost)));
+        };
+        self.change_all(vec![change], urgency, Box::new(tickets));
+    }
+
+    /// The same for changes that are made in one commit, each by its own conditions. At most
+    /// [`TOGETHER_MAX`](crate::limits::TOGETHER_MAX), and none that needs a commit of its own.
+    pub(crate) fn change_all(&self, changes: Vec<Change>, urgency: Urgency, tickets: Tickets) {
+        if let Err(error) = self.writer.submit_job(Changing { changes, tickets, urgency }) {
             let problem = format!("it takes nothing more: {}", not_taken(error.kind));
-            (error.job.ticket)(Err(StoreError::Failed(problem)));
+            (error.job.tickets)(Err(StoreError::Failed(problem)));
         }
     }
 

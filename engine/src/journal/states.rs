@@ -10,7 +10,7 @@ use turnwheel_runtime::Failure;
 
 use super::{Journal, Urgency};
 use crate::error::{cut, unanswered, TextTooLong};
-use crate::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, STATE_BYTES_MAX};
+use crate::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, STATE_BYTES_MAX, TOGETHER_MAX};
 use crate::store::{Change, Hold, Slots, StateRow, StateScan, StoreReader, Verdict};
 use crate::time::Time;
 
@@ -58,18 +58,24 @@ impl Durable {
         });
         self.journal.change(change, self.urgency, ticket);
         let outcome = outcome.await.map_err(|failure: Failure| failed(&unanswered(&failure)))?;
-        let (entity, key) = (of.entity.to_owned(), of.key.to_owned());
-        match outcome.map_err(|error| failed(&error))? {
-            Verdict::Changed(version) => Ok(version),
-            Verdict::Conflict { found } => {
-                Err(StoreError::Conflict { entity, key, expected, found })
-            }
-            Verdict::Outdated { newest } => Err(StoreError::Fenced { entity, key, epoch, newest }),
-            Verdict::Moved { epoch: newest, .. } => {
-                Err(StoreError::Fenced { entity, key, epoch, newest })
-            }
-            other => Err(StoreError::Failed(format!("a change is answered by {other:?}"))),
+        made(outcome.map_err(|error| failed(&error))?, expected, epoch, &of)
+    }
+
+    /// Hands over changes for one commit.
+    async fn change_all(&self, changes: Vec<Change>) -> Result<Vec<Verdict>, StoreError> {
+        if changes.len() > TOGETHER_MAX {
+            let count = changes.len();
+            let problem = format!("{count} changes at once: at most {TOGETHER_MAX} are");
+            return Err(StoreError::Failed(problem));
         }
+        let (done, outcome) = completion();
+        let tickets = Box::new(move |verdicts| {
+            // The caller may have given up; the changes are durable all the same.
+            let _gone = done.complete(verdicts);
+        });
+        self.journal.change_all(changes, self.urgency, tickets);
+        let outcome = outcome.await.map_err(|failure: Failure| failed(&unanswered(&failure)))?;
+        outcome.map_err(|error| failed(&error))
     }
 
     async fn write(
@@ -90,18 +96,67 @@ impl Durable {
         expected: u64,
         (epoch, hold): (u64, Option<Hold>),
     ) -> Result<u64, StoreError> {
-        let length = bytes.as_ref().map_or(0, Vec::len);
-        let fits = TextTooLong::of("key of the entity", of.key.len(), KEY_BYTES_MAX)
-            .and_then(|()| TextTooLong::of("state of the entity", length, STATE_BYTES_MAX));
-        if let Err(problem) = fits {
-            let (entity, key) = (of.entity, cut(of.key.to_owned(), NAME_BYTES_MAX));
-            return Err(StoreError::Failed(format!("{entity} «{key}»: {problem}")));
-        }
+        check(&of, bytes.as_deref())?;
         let (entity, key) = (of.entity.to_owned(), of.key.to_owned());
         let change = Change::State { entity, key, bytes, due, expected, epoch };
         let Some(hold) = hold else { return self.change(change, expected, epoch, of).await };
         let change = Change::Under { hold, change: Box::new(change) };
         self.change(change, expected, hold.epoch, of).await
+    }
+}
+
+/// Refuses what no store takes.
+fn check(of: &Owner<'_>, bytes: Option<&[u8]>) -> Result<(), StoreError> {
+    let length = bytes.map_or(0, <[u8]>::len);
+    let fits = TextTooLong::of("key of the entity", of.key.len(), KEY_BYTES_MAX)
+        .and_then(|()| TextTooLong::of("state of the entity", length, STATE_BYTES_MAX));
+    fits.map_err(|problem| {
+        let (entity, key) = (of.entity, cut(of.key.to_owned(), NAME_BYTES_MAX));
+        StoreError::Failed(format!("{entity} «{key}»: {problem}"))
+    })
+}
+
+/// The new version of a state, or why it was not written.
+fn made(verdict: Verdict, expected: u64, epoch: u64, of: &Owner<'_>) -> Result<u64, StoreError> {
+    if let Verdict::Changed(version) = verdict {
+        return Ok(version);
+    }
+    let (entity, key) = (of.entity.to_owned(), of.key.to_owned());
+    Err(match verdict {
+        Verdict::Conflict { found } => StoreError::Conflict { entity, key, expected, found },
+        Verdict::Outdated { newest } | Verdict::Moved { epoch: newest, .. } => {
+            StoreError::Fenced { entity, key, epoch, newest }
+        }
+        other => StoreError::Failed(format!("a change is answered by {other:?}")),
+    })
+}
+
+/// A write of a state, with others in one commit.
+#[derive(Clone, Debug)]
+pub struct StateWrite {
+    /// Name of the state.
+    pub name: String,
+    /// Its key.
+    pub key: String,
+    /// Its content; nothing if it is removed.
+    pub bytes: Option<Vec<u8>>,
+    /// When its owner has to look at it.
+    pub due: Option<Time>,
+    /// The version that the writer knows; 0 if there is none.
+    pub expected: u64,
+    /// The slot under whose epoch it is written, as by [`TimedStates::save_held`].
+    pub hold: Option<Hold>,
+}
+
+impl StateWrite {
+    fn change(self) -> Result<Change, StoreError> {
+        let Self { name: entity, key, bytes, due, expected, hold } = self;
+        check(&Owner { entity: &entity, key: &key }, bytes.as_deref())?;
+        let change = Change::State { entity, key, bytes, due, expected, epoch: TIMED_EPOCH };
+        Ok(match hold {
+            Some(hold) => Change::Under { hold, change: Box::new(change) },
+            None => change,
+        })
     }
 }
 
@@ -193,6 +248,61 @@ impl TimedStates {
     ) -> Result<u64, StoreError> {
         let of = Owner { entity: name, key };
         self.states.write_timed(of, (bytes, due), expected, (TIMED_EPOCH, Some(hold))).await
+    }
+
+    /// Writes states in one commit, each if its own version is still the expected one: all that are
+    /// written become durable together. Returns the new version of each, or why it was not written.
+    ///
+    /// Cost: that of [`TimedStates::save`] for each, and one message to the journal for all.
+    ///
+    /// ```
+    /// use turnwheel_engine::{MemoryStore, StateWrite, World};
+    ///
+    /// let world = World::builder().build(MemoryStore::new())?;
+    /// let write = |key: &str, expected| StateWrite {
+    ///     name: "jobs".into(),
+    ///     key: key.into(),
+    ///     bytes: Some(b"x".to_vec()),
+    ///     due: None,
+    ///     expected,
+    ///     hold: None,
+    /// };
+    /// let states = world.timed_states();
+    /// let both = states.save_all(vec![write("backup", 0), write("report", 7)]);
+    /// let written = turnwheel_runtime::completion::block_on(both)??;
+    /// assert!(written[0].is_ok() && written[1].is_err());
+    /// # world.shutdown()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The store failed, and it is not known whether any was written; or these are more than
+    /// [`TOGETHER_MAX`](crate::limits::TOGETHER_MAX).
+    pub async fn save_all(
+        &self,
+        writes: Vec<StateWrite>,
+    ) -> Result<Vec<Result<u64, StoreError>>, StoreError> {
+        let of = |it: &StateWrite| (it.name.clone(), it.key.clone(), it.expected);
+        let of: Vec<(String, String, u64)> = writes.iter().map(of).collect();
+        let changes = writes.into_iter().map(StateWrite::change);
+        let changes = changes.collect::<Result<Vec<Change>, StoreError>>()?;
+        let verdicts = self.states.change_all(changes).await?;
+        let made = of.iter().zip(verdicts).map(|((entity, key, expected), verdict)| {
+            made(verdict, *expected, TIMED_EPOCH, &Owner { entity, key })
+        });
+        Ok(made.collect())
+    }
+
+    /// Removes states with their versions, whatever those are: only for keys that are never used
+    /// again, as a late writer of such a key finds nothing.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, and it is not known whether they are gone.
+    pub async fn remove_all(&self, name: &str, keys: Vec<String>) -> Result<(), StoreError> {
+        let gone = |key| Change::StateGone { entity: name.to_owned(), key };
+        self.states.change_all(keys.into_iter().map(gone).collect()).await.map(drop)
     }
 
     /// The states of one name in the order of a scan, at most so many.

@@ -80,8 +80,8 @@ impl Writer {
     /// Gives entries and changes that wait back.
     pub(super) fn give_back(&mut self, error: &StoreError) {
         self.waiting.drain(..).for_each(|entry| entry.refuse(error.clone()));
-        for Changing { ticket, .. } in self.changing.take_all() {
-            ticket(Err(error.clone()));
+        for Changing { tickets, .. } in self.changing.take_all() {
+            tickets(Err(error.clone()));
         }
     }
 

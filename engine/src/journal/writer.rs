@@ -219,9 +219,9 @@ impl Writer {
         }
         let mut changes = Vec::new();
         let mut changers = Vec::new();
-        for Changing { change, ticket, .. } in self.changing.take(count) {
-            changes.push(change);
-            changers.push(ticket);
+        for Changing { changes: some, tickets, .. } in self.changing.take(count) {
+            changers.push((some.len(), tickets));
+            changes.extend(some);
         }
         if appends.is_empty() && changes.is_empty() {
             return;
@@ -229,7 +229,7 @@ impl Writer {
         let slice = self.behind.len().saturating_sub(ROWS_BEHIND).min(self.rows_at_once());
         match self.write(&appends, &changes, slice) {
             Ok(mut verdicts) => {
-                let changed = verdicts.split_off(count);
+                let mut changed = verdicts.split_off(count).into_iter();
                 let mut durable = Vec::with_capacity(count);
                 let mut refused = Vec::new();
                 let entries = appends.iter().zip(tickets.drain(..)).zip(&verdicts);
@@ -256,11 +256,13 @@ impl Writer {
                 let verdicts = verdicts.into_iter().map(EntryOutcome::from);
                 deliver(durable.into_iter().zip(verdicts));
                 refused.into_iter().for_each(|(entry, why)| entry.refuse_unencodable(why));
-                changers.into_iter().zip(changed).for_each(|(ticket, now)| ticket(Ok(now)));
+                for (count, tickets) in changers {
+                    tickets(Ok(changed.by_ref().take(count).collect()));
+                }
             }
             Err(error) => {
                 tracing::error!(%error, entries = count, "a commit failed");
-                changers.into_iter().for_each(|ticket| ticket(Err(error.clone())));
+                changers.into_iter().for_each(|(_, tickets)| tickets(Err(error.clone())));
                 let entry = |(append, (row, tally, (ticket, delivery)))| {
                     let entry = NewEntry { append, row, tally };
                     Entry { entry, ticket, delivery }

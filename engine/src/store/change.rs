@@ -24,6 +24,14 @@ pub enum Change {
         /// The epoch of the entity's owner.
         epoch: u64,
     },
+    /// A state is removed with its version, whatever that is: for a key that is never used again. No
+    /// other change of its commit writes the key.
+    StateGone {
+        /// Name of the entity's type.
+        entity: String,
+        /// Its key.
+        key: String,
+    },
     /// A reminder is written, as [`ReminderStore::upsert`] does.
     ///
     /// [`ReminderStore::upsert`]: turnwheel_actors::entity::ReminderStore::upsert
@@ -58,7 +66,7 @@ impl Change {
     pub fn bytes(&self) -> usize {
         match self {
             Self::State { bytes, key, .. } => bytes.as_ref().map_or(0, Vec::len) + key.len(),
-            Self::Reminder { .. } | Self::ReminderGone { .. } => 256,
+            Self::StateGone { .. } | Self::Reminder { .. } | Self::ReminderGone { .. } => 256,
             Self::Work(_) => 4_096,
             Self::Under { change, .. } => change.bytes(),
         }
@@ -70,6 +78,21 @@ impl Change {
             Self::Under { hold, change } => (Some(*hold), change.parts().1),
             change => (None, change),
         }
+    }
+
+    /// The state that it writes or removes: name and key.
+    pub(crate) fn state(&self) -> Option<(&str, &str)> {
+        match self.parts().1 {
+            Self::State { entity, key, .. } | Self::StateGone { entity, key } => {
+                Some((entity, key))
+            }
+            _ => None,
+        }
+    }
+
+    /// The state that it removes with its version.
+    pub(crate) fn gone(&self) -> Option<(&str, &str)> {
+        matches!(self.parts().1, Self::StateGone { .. }).then(|| self.state()).flatten()
     }
 
     /// Whether it must not share its commit with others.

@@ -48,6 +48,13 @@ impl States {
                     expected + 1
                 })
             }
+            Change::StateGone { entity, key } => {
+                let gone = self.states.remove(&(entity.clone(), key.clone()));
+                if let Some(due) = gone.and_then(|gone| gone.due) {
+                    self.states_due.remove(&(entity.clone(), due, key.clone()));
+                }
+                Ok(0)
+            }
             Change::Reminder { row, epoch } => {
                 self.admit(&row.id, row.version, *epoch).map(|()| self.upsert(row))
             }

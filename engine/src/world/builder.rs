@@ -321,6 +321,7 @@ impl WorldBuilder {
             batches: Batches::default(),
             opening: self.opening,
             keeping: Default::default(),
+            numbers: Default::default(),
             fresh: Mutex::new(HashSet::new()),
             taken: Mutex::default(),
             own: own.used_by(format!("a world over the store {}", hub.store)),

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -64,6 +64,8 @@ pub(crate) struct Shared {
     pub(super) batches: Batches,
     pub(super) opening: Opening,
     pub(super) keeping: keeping::Keeping,
+    /// Numbers that were given to parts of programs over this world.
+    pub(super) numbers: AtomicU64,
     pub(super) began: Time,
     /// Plans that were made here and have no entry yet: there is nothing to load.
     pub(super) fresh: Mutex<HashSet<PlanId>>,
@@ -106,6 +108,11 @@ impl Shared {
 
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    /// A number that no other caller over this world gets.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
     pub(crate) fn hub(&self) -> &Arc<Hub> {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use turnwheel_actors::entity::{EntityContext, ReminderId, ReminderRow, StoreError, Stored};
 use turnwheel_actors::{Actor, AsyncContext, AsyncHandler, Entities, Entity, System};
 use turnwheel_actors_testkit as testkit;
-use turnwheel_engine::limits::COMMIT_SPARE_MAX;
+use turnwheel_engine::limits::{COMMIT_APPENDS_MAX, COMMIT_SPARE_MAX, TOGETHER_MAX};
 use turnwheel_engine::store::StateScan;
-use turnwheel_engine::{MemoryStore, Store, Time, TimedStates, World};
+use turnwheel_engine::{MemoryStore, StateWrite, Store, Time, TimedStates, World};
 use turnwheel_runtime::sim::Sim;
 use turnwheel_sqlite::{SqliteStore, SqliteSync};
 use turnwheel_testkit::FaultStore;
@@ -51,6 +51,48 @@ async fn check_timed(states: &TimedStates) {
     assert_eq!(keys(StateScan::After(String::new()), 10).await, ["a", "c", "d"]);
     let row = states.list("user", until(9), 1).await.expect("it is answered").remove(0);
     assert_eq!((row.due, row.record.bytes, row.record.version), (at(3), Some(vec![1]), 1));
+    let both = [write("a", 1, at(4)), write("c", 1, None), write("e", 0, at(5))];
+    let written = states.save_all(both.into()).await.expect("it is answered");
+    assert!(matches!(written[..], [Ok(2), Err(StoreError::Conflict { found: 2, .. }), Ok(1)]));
+    assert_eq!(keys(until(9), 10).await, ["a", "e"]);
+    let gone = ["a", "c", "d", "e", "never there"].map(str::to_owned);
+    states.remove_all("user", gone.into()).await.expect("it is answered");
+    assert_eq!(keys(StateScan::After(String::new()), 10).await, Vec::<String>::new());
+    assert_eq!(states.load("user", "a").await.expect("it is answered").version, 0);
+}
+
+fn write(key: &str, expected: u64, due: Option<Time>) -> StateWrite {
+    let (name, key, bytes) = ("user".to_owned(), key.to_owned(), Some(vec![2]));
+    StateWrite { name, key, bytes, due, expected, hold: None }
+}
+
+#[test]
+fn states_that_are_written_together_are_in_one_commit_whatever_else_is() {
+    let store = FaultStore::new(MemoryStore::new());
+    let sim = Sim::builder().fifo().workers(1).build();
+    let builder = World::builder().group(&sim.group("plans")).io_group(&sim.group("journal"));
+    let world = sim.block_on(builder.open(store.clone())).expect("it ends").expect("it begins");
+    let states = world.timed_states();
+    // They leave room in the first commit for a part of what is handed over together.
+    let alone = COMMIT_APPENDS_MAX - TOGETHER_MAX / 2;
+    let one = |number: usize| handed_over(states.clone(), format!("alone {number}"));
+    let singles: Vec<_> = (0..alone).map(one).collect();
+    let keys = (0..TOGETHER_MAX).map(|number| write(&format!("together {number}"), 0, None));
+    let mut together = Box::pin(states.save_all(keys.collect()));
+    let polled = together.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(polled.is_pending(), "the journal is another task");
+    let failure = turnwheel_engine::StoreError::Failed("for a test".to_owned());
+    store.fail_at(store.commits() + 2, failure);
+    for saved in singles {
+        assert_eq!(sim.block_on(saved).expect("it ends").expect("it is in the first commit"), 1);
+    }
+    sim.block_on(together).expect("it ends").expect_err("it is in the second commit");
+    let rows = states.list("user", StateScan::After(String::new()), 9_999);
+    let rows = sim.block_on(rows).expect("it ends").expect("it is answered");
+    assert_eq!(rows.len(), alone, "the first commit has no part of it");
+    let many = states.save_all((0..=TOGETHER_MAX).map(|_| write("x", 0, None)).collect());
+    let refused = sim.block_on(many).expect("it ends").expect_err("they are too many");
+    assert!(refused.to_string().contains("513 changes at once: at most 512"), "{refused}");
 }
 
 #[test]
@@ -154,6 +196,26 @@ fn handed_over(states: TimedStates, key: String) -> impl Future<Output = Result<
     let polled = save.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert!(polled.is_pending(), "the journal is another task");
     save
+}
+
+#[test]
+fn state_that_is_removed_is_in_no_commit_with_a_write_of_it() {
+    let store = FaultStore::new(MemoryStore::new());
+    let sim = Sim::builder().fifo().workers(1).build();
+    let builder = World::builder().group(&sim.group("plans")).io_group(&sim.group("journal"));
+    let world = sim.block_on(builder.open(store.clone())).expect("it ends").expect("it begins");
+    let (states, before) = (world.timed_states(), store.commits());
+    let others: Vec<_> = (0..9).map(|it| handed_over(states.clone(), format!("{it}"))).collect();
+    let first = handed_over(states.clone(), "a".to_owned());
+    let mut gone = Box::pin(states.remove_all("user", vec!["a".to_owned()]));
+    let polled = gone.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(polled.is_pending(), "the journal is another task");
+    let again = handed_over(states.clone(), "a".to_owned());
+    for saved in others.into_iter().chain([first, again]) {
+        assert_eq!(sim.block_on(saved).expect("it ends").expect("it finds no version"), 1);
+    }
+    sim.block_on(gone).expect("it ends").expect("it is gone in between");
+    assert_eq!(store.commits() - before, 3, "the write, the removal, and the next write");
 }
 
 #[test]

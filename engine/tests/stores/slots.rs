@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use turnwheel_actors::entity::Record;
 use turnwheel_engine::store::{
     slot_of, slot_of_schedule, Append, Batch, Change, Filter, Hold, Mail, PlanRow, Removal,
-    RowWrite, ScheduleWrite, Slots, StoreWriter, Swap, Verdict, WorldKind, WorldRow, WorldsWrite,
-    NO_EPOCH,
+    RowWrite, ScheduleWrite, Slots, StateScan, StoreWriter, Swap, Verdict, WorldKind, WorldRow,
+    WorldsWrite, NO_EPOCH,
 };
 use turnwheel_engine::Time;
 
@@ -93,6 +94,32 @@ pub(crate) fn a_write_under_an_old_epoch_writes_nothing_and_names_the_owner(plac
     let batch = Batch { appends: &[], changes: &[state(1, 2, 0)], rows: &[], projected: 0 };
     assert_eq!(second.commit(&batch).expect("it is written"), [Verdict::Changed(1)]);
     assert_eq!(second.remove(&removal(2)).expect("it is answered"), 1);
+}
+
+pub(crate) fn a_state_that_is_gone_leaves_no_version_and_no_due_time(place: &Place) {
+    let (mut writer, mut reader) = place.ends();
+    let of = |key: &str| ("kind".to_owned(), key.to_owned());
+    let save = |key: &str, expected: u64| {
+        let ((entity, key), bytes, due) = (of(key), Some(vec![1]), Some(Time(5)));
+        Change::State { entity, key, bytes, due, expected, epoch: 0 }
+    };
+    let gone = |key: &str| {
+        let (entity, key) = of(key);
+        Change::StateGone { entity, key }
+    };
+    let mut commit = |changes: &[Change]| {
+        let batch = Batch { appends: &[], changes, rows: &[], projected: 0 };
+        writer.commit(&batch).expect("it is written")
+    };
+    assert_eq!(commit(&[save("a", 0), save("b", 0)]), [Verdict::Changed(1), Verdict::Changed(1)]);
+    let verdicts = commit(&[gone("a"), gone("x"), save("b", 1), save("b", 1)]);
+    let conflict = Verdict::Conflict { found: 2 };
+    let changed = Verdict::Changed;
+    assert_eq!(verdicts, [changed(0), changed(0), changed(2), conflict]);
+    assert_eq!(reader.state("kind", "a").expect("it answers"), Record::default());
+    let due = reader.states_of("kind", &StateScan::Due(Time(9)), 9).expect("it answers");
+    assert_eq!(due.iter().map(|row| row.key.as_str()).collect::<Vec<_>>(), ["b"]);
+    assert_eq!(commit(&[save("a", 0)]), [changed(1)], "it is as if it had never been");
 }
 
 pub(crate) fn an_owner_that_gets_a_slot_back_has_a_new_epoch(place: &Place) {

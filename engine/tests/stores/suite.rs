@@ -65,6 +65,7 @@ macro_rules! promises {
             searches_that_stop_early_find_all_in_the_end,
             ended_plans_are_counted_by_the_minute,
             a_write_under_an_old_epoch_writes_nothing_and_names_the_owner,
+            a_state_that_is_gone_leaves_no_version_and_no_due_time,
             an_owner_that_gets_a_slot_back_has_a_new_epoch,
             a_slot_moves_alone_and_a_freed_one_refuses_its_last_owner,
             writers_beside_each_other_make_one_journal,

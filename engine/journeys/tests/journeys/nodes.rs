@@ -317,3 +317,22 @@ fn one_of_answers_at_all_nodes_and_the_timer_wins() {
     }
     assert!(answers > 0 && defaults > 0, "both win: {answers} answers, {defaults} defaults");
 }
+
+/// The commit of a step is made, and its node does not hear of it. Nobody touches the users again.
+#[test]
+fn message_of_a_commit_without_an_answer_leaves_whoever_has_the_slot_of_its_batch() {
+    const USERS: usize = 6;
+    let mut nodes = Nodes::new(3, 70);
+    nodes.put(0, &text());
+    for number in 0..USERS {
+        let node = &nodes.nodes[number % 3];
+        node.fault.lose_answer_at(node.fault.commits() + 1);
+        let asked = node.journeys.event(says(&format!("u{number}"), "e1", "开始"));
+        let answer = nodes.wait(asked, SECOND);
+        assert!(!matches!(answer, Some(Ok(Ok(_)))), "u{number}: its answer is lost");
+    }
+    nodes.run(2 * AFTER_DEATH);
+    let keys = nodes.keys();
+    let users: BTreeSet<&String> = keys.iter().collect();
+    assert_eq!((keys.len(), users.len()), (USERS, USERS), "each message has left once: {keys:?}");
+}
