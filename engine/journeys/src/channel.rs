@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
 use crate::outbox::{Message, Unsent};
+use crate::places::Receiver;
 
 /// A way for messages to users: mail, chat, a request, a flow, or code.
 ///
@@ -18,6 +20,16 @@ pub trait Channel: Send + Sync + 'static {
     ///
     /// It was not sent, and whether it is tried again.
     fn send(&self, message: &Message) -> Result<(), Unsent>;
+
+    /// Names the receiver of a message, such as the host of its address. One receiver has at most
+    /// two thirds of the threads that send, so that others go on while it hangs. All messages of a
+    /// channel that does not tell have one receiver.
+    ///
+    /// It is called by the task that writes users, and has to return at once.
+    fn receiver(&self, message: &Message) -> String {
+        let _of_all = message;
+        String::new()
+    }
 }
 
 impl<F: Fn(&Message) -> Result<(), Unsent> + Send + Sync + 'static> Channel for F {
@@ -67,6 +79,16 @@ impl Channels {
     pub fn with_direct(mut self, name: impl Into<String>, channel: impl Channel) -> Self {
         self.all.insert(name.into(), Known { channel: Arc::new(channel), is_direct: true });
         self
+    }
+
+    /// The receiver of a message.
+    pub(crate) fn receiver(&self, name: &str, message: &Message) -> Receiver {
+        let known = self.all.get(name);
+        let told = catch_unwind(AssertUnwindSafe(|| {
+            known.map(|known| known.channel.receiver(message)).unwrap_or_default()
+        }));
+        // One that panics here does so again when it sends.
+        (name.to_owned(), told.unwrap_or_default())
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<Known> {

@@ -84,13 +84,10 @@ pub(crate) struct Desk {
     pub(crate) is_at_rest: bool,
     /// Requests that are under way at once, at most.
     pub(crate) requests_max: usize,
-    /// Messages that are sent at once, at most.
-    pub(crate) sending_max: usize,
     pub(crate) state: State,
 }
 
 /// Work under way at a desk.
-#[derive(Default)]
 pub(crate) struct State {
     pub(crate) lines: HashMap<String, Line>,
     /// Users whose rows wait to be read.
@@ -105,6 +102,20 @@ pub(crate) struct State {
     pub(crate) batches: Batches,
 }
 
+impl State {
+    pub(crate) fn new(batches: Batches) -> Self {
+        Self {
+            lines: HashMap::new(),
+            unread: VecDeque::new(),
+            unheard: VecDeque::new(),
+            reads: 0,
+            requests: 0,
+            writing: Writing::default(),
+            batches,
+        }
+    }
+}
+
 /// Versions of rows, the rows, and batches that they name.
 type Read = (Vec<u64>, Vec<Result<Row, String>>, Found);
 
@@ -115,8 +126,8 @@ pub(crate) struct Line {
     is_busy: bool,
     /// The row as it is stored, while there is something under way.
     pub(crate) row: Option<(Row, u64)>,
-    /// Whether a message is being sent: one at a time for each user.
-    pub(crate) sending: bool,
+    /// Messages that are being sent, each of another pass.
+    pub(crate) sending: u32,
     conflicts: u32,
 }
 
@@ -184,15 +195,15 @@ impl Desk {
             return;
         }
         if line.requests.is_empty() {
-            let ready = |row: &Row| row.heads().any(|at| row.outbox[at].from <= now);
-            if line.sending || self.is_at_rest || !line.row.as_ref().is_some_and(|it| ready(&it.0))
-            {
-                if !line.sending {
+            let is_ready =
+                line.row.as_ref().is_some_and(|(row, _)| row.ready(now).next().is_some());
+            if self.is_at_rest || !is_ready {
+                if line.sending == 0 {
                     self.state.lines.remove(&key);
                 }
                 return;
             }
-            // The message before it was sent: the next one is the next decision.
+            // One decision gives one message to a batch: the next message is the next decision.
         }
         line.is_busy = true;
         match line.row.take() {
@@ -326,9 +337,8 @@ impl Desk {
         }
         let decided: VecDeque<Box<dyn Request>> = std::mem::take(&mut line.requests);
         let is_background = decided.iter().all(|request| request.is_background());
-        let is_sending = line.sending || self.is_at_rest;
         let mut turn = Turn::new(&catalogue, &key, &mut row, now);
-        let claimed = match is_sending {
+        let claimed = match self.is_at_rest {
             true => None,
             false => self.claim(&mut turn, is_background),
         };
@@ -340,7 +350,7 @@ impl Desk {
             return self.done(key, (row, version), decided, cx);
         }
         if let Some(line) = self.state.lines.get_mut(&key).filter(|_| claimed.is_some()) {
-            line.sending = true;
+            line.sending += 1;
         }
         let write = Write { key, row, version, decided, claimed: None };
         self.gather(write, claimed, is_background, cx);

@@ -11,7 +11,7 @@ use crate::definition::Definition;
 use crate::error::JourneyError;
 use crate::event::{size, user_key, Event};
 use crate::limits::{TRIED_MESSAGE_BYTES, TRIED_STEPS_MAX};
-use crate::outbox::Claimed;
+use crate::outbox::{Claimed, Message};
 use crate::row::{BatchId, Row};
 use crate::trial::TriedMessage;
 use crate::view::{self, time, to_ms, Moved, UserView};
@@ -152,7 +152,9 @@ impl DryRun {
         decide(&mut turn);
         // All messages count as sent when they may leave.
         let batch = BatchId::default();
-        while let Some(Claimed { channel, message, outgoing }) = turn.claim(batch) {
+        let place = |channel: &str, _: &Message| Ok((channel.to_owned(), String::new()));
+        while let Some(claimed) = turn.claim(batch, place) {
+            let Claimed { receiver: (channel, _), message, outgoing } = claimed;
             turn.sent(&batch, &outgoing, &Ok(()));
             let bytes = size(&message.body, usize::MAX);
             self.steps_left = self.steps_left.saturating_sub(1 + bytes / TRIED_MESSAGE_BYTES);

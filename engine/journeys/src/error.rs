@@ -19,6 +19,12 @@ pub enum JourneyError {
     /// The attributes of a user were changed since they were read.
     #[error("user «{user}» has revision {found} and not {expected}: read it again")]
     Changed { user: String, expected: u64, found: u64 },
+    /// A message of a user that is to be sent again was not given up.
+    #[error(
+        "user «{user}» has no message {}that was given up: turnwheel journey user shows them as «lost»",
+        key.as_ref().map(|key| format!("«{key}» ")).unwrap_or_default()
+    )]
+    NotLost { user: String, key: Option<String> },
     /// Too many requests are under way. Ask again later.
     #[error("too many requests of journeys are under way: ask again later")]
     Busy,

@@ -13,6 +13,7 @@ use turnwheel_engine::{Time, TimedStates, World};
 use turnwheel_runtime::completion::{completion, Completer};
 use turnwheel_runtime::{Completion, Group, Mailbox, SpawnError, SubmitErrorKind, Task};
 
+use crate::batch::Own;
 use crate::catalogue::Catalogue;
 use crate::channel::Channels;
 use crate::counts::{self, JourneyCounts};
@@ -21,10 +22,12 @@ use crate::definitions::Definitions;
 use crate::desk::{Desk, Request, State, USER};
 use crate::error::JourneyError;
 use crate::event::{size, user_key, Event};
-use crate::limits::{ATTRIBUTES_BYTES_MAX, LEVELS_MAX};
+use crate::limits::{ATTRIBUTES_BYTES_MAX, CALLS_MAX, LEVELS_MAX};
 use crate::mover::Mover;
 use crate::options::JourneysOptions;
+use crate::places::Places;
 use crate::row::{Outgoing, Row, Why};
+use crate::sending::Batches;
 use crate::view::{self, Taken, UserView};
 use crate::walk::Turn;
 use crate::watch::{Armed, Watch};
@@ -144,8 +147,8 @@ impl Journeys {
         });
         let mut desks = Vec::new();
         for _ in 0..options.desks {
-            let mut state = State::default();
-            (state.batches.own.world, state.batches.own.sender) = (world.id(), next_number(world));
+            let own = Own { world: world.id(), sender: next_number(world), ..Own::default() };
+            let places = Places::new(options.sending_max, CALLS_MAX / options.desks);
             let desk = Desk {
                 world: WeakWorld::new(world),
                 group: group.clone(),
@@ -156,8 +159,7 @@ impl Journeys {
                 alarm: alarm.clone(),
                 is_at_rest: options.is_at_rest,
                 requests_max: options.requests_max,
-                sending_max: options.sending_max,
-                state,
+                state: State::new(Batches::new(own, places)),
             };
             let task = group.task(desk).name("journeys").mailbox(Mailbox::bounded(MAILBOX - 1));
             let task = task.spawn();
@@ -203,6 +205,7 @@ impl Journeys {
             open: 0,
             has_more: false,
             is_looking: false,
+            is_missed: false,
             has_others: false,
             is_resuming: false,
             kept: 0,
@@ -316,6 +319,20 @@ impl Journeys {
                 turn.row.sending.retain(|it| it.message.as_ref().is_none_or(is_kept));
             }
             Ok(view::user(&known, turn.key, turn.row))
+        })
+    }
+
+    /// Sends messages of a user again that were given up, with their keys and as often as new ones:
+    /// the one with this key, or all that [`UserView::lost`] has. They leave once this is durable.
+    ///
+    /// It is refused with [`JourneyError::NotLost`] if there is none, and with
+    /// [`JourneyError::Invalid`] if the user has opted out or has too many messages that wait.
+    pub fn resend(&self, platform: &str, user: &str, key: Option<&str>) -> Asking<UserView> {
+        let definitions = Arc::clone(&self.definitions);
+        let key = key.map(str::to_owned);
+        self.ask(user_key(platform, user), key, move |key, turn| {
+            turn.resend(key.as_deref())?;
+            Ok(view::user(&definitions.current(), turn.key, turn.row))
         })
     }
 

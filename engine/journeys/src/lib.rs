@@ -22,6 +22,7 @@ mod mover;
 mod options;
 mod ours;
 mod outbox;
+mod places;
 mod quiet;
 mod resume;
 mod row;

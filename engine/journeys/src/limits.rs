@@ -84,6 +84,10 @@ pub const BATCHES_PAGE: usize = 16;
 /// Messages that a desk sends at once: each is in memory meanwhile. More wait in their rows.
 pub const SENDING_MAX: usize = 4_096;
 
+/// Threads that send messages at once, of the 128 of the pool of a server: actions have the others.
+/// The desks share them.
+pub const CALLS_MAX: usize = 96;
+
 /// Milliseconds after which a message is looked at again that found too many others being sent.
 pub const POSTPONED_MS: u64 = 1_000;
 

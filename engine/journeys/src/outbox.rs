@@ -5,7 +5,9 @@ use serde_json::Value;
 
 use crate::attributes::TIMEZONE;
 use crate::chart::Chart;
+use crate::error::JourneyError;
 use crate::limits::{ATTEMPTS_MAX, BODY_BYTES_MAX, LOST_MAX, OUTBOX_MAX, PAUSE, PAUSE_MAX};
+use crate::places::Receiver;
 use crate::quiet;
 use crate::row::{BatchId, Lost, Outgoing, Pass, Sending};
 use crate::walk::{entered, ms, object, Segment, Turn};
@@ -46,8 +48,7 @@ pub enum Unsent {
 /// A message that is given to its channel once that is durable.
 #[derive(Debug)]
 pub(crate) struct Claimed {
-    /// Name of the channel.
-    pub(crate) channel: String,
+    pub(crate) receiver: Receiver,
     pub(crate) message: Message,
     /// The message as the batch keeps it.
     pub(crate) outgoing: Outgoing,
@@ -115,24 +116,49 @@ impl Turn<'_> {
         self.row.lost.drain(..surplus);
     }
 
+    /// Puts messages that were given up back into the outbox, with their keys: that of a key, or all.
+    ///
+    /// # Errors
+    ///
+    /// There is none, the user has opted out, or too many messages wait.
+    pub(crate) fn resend(&mut self, key: Option<&str>) -> Result<(), JourneyError> {
+        let is_meant = |lost: &Lost| key.is_none_or(|key| lost.message.key(self.key) == key);
+        let of = (0..self.row.lost.len()).filter(|at| is_meant(&self.row.lost[*at]));
+        let meant: Vec<usize> = of.collect();
+        if meant.is_empty() {
+            let (user, key) = (self.key.to_owned(), key.map(str::to_owned));
+            return Err(JourneyError::NotLost { user, key });
+        }
+        let refused = |problem: &str| {
+            Err(JourneyError::Invalid { what: "message", problem: problem.to_owned() })
+        };
+        if self.row.outbox.len() + self.row.sending.len() + meant.len() > OUTBOX_MAX {
+            return refused(TOO_MANY);
+        }
+        let is_essential = |lost: &Lost| {
+            let chart = self.catalogue.chart(lost.message.journey, lost.message.version);
+            chart.is_some_and(|chart| chart.settings.essential)
+        };
+        let is_wanted = meant.iter().all(|at| is_essential(&self.row.lost[*at]));
+        if self.row.has_opted_out && !is_wanted {
+            return refused("the user has opted out");
+        }
+        // The last one first, as each becomes the first one of the outbox.
+        for at in meant.into_iter().rev() {
+            let Lost { mut message, .. } = self.row.lost.remove(at);
+            (message.attempts, message.from) = (0, self.now);
+            self.row.take_back(message);
+        }
+        self.is_changed = true;
+        Ok(())
+    }
+
     /// The end of quiet hours in the user's zone, if it is within them now.
     fn quiet_until(&self, chart: &Chart) -> Option<u64> {
         let quiet = chart.settings.quiet.as_ref()?;
         let attributes = object(self.row.attributes.as_deref());
         let zone = attributes.get(TIMEZONE).and_then(Value::as_str);
         quiet::ends(quiet, zone, self.now)
-    }
-
-    /// Puts all messages off that may leave now: too many others are being sent. Returns whether
-    /// there were any.
-    pub(crate) fn postpone(&mut self, by_ms: u64) -> bool {
-        let ready = |at: &usize| self.row.outbox[*at].from <= self.now;
-        let ready: Vec<usize> = self.row.heads().filter(ready).collect();
-        for at in &ready {
-            self.row.outbox[*at].from = self.now.saturating_add(by_ms);
-        }
-        self.is_changed |= !ready.is_empty();
-        !ready.is_empty()
     }
 
     /// Takes what a channel says of a message that was given to a batch. A message that was sent is
@@ -160,28 +186,47 @@ impl Turn<'_> {
     }
 
     /// Gives the next message that may leave now to a batch: it is sent when both are durable, and
-    /// other nodes leave it alone as long as this one is alive.
-    pub(crate) fn claim(&mut self, batch: BatchId) -> Option<Claimed> {
-        let at = loop {
-            let at = self.row.heads().find(|at| self.row.outbox[*at].from <= self.now)?;
-            let message = &self.row.outbox[at];
-            let chart = self.catalogue.chart(message.journey, message.version);
+    /// other nodes leave it alone as long as this one is alive. `place` takes a place for a message
+    /// through a channel, or says for how many milliseconds there is none: then it is put off.
+    pub(crate) fn claim(
+        &mut self,
+        batch: BatchId,
+        mut place: impl FnMut(&str, &Message) -> Result<Receiver, u64>,
+    ) -> Option<Claimed> {
+        let ready: Vec<usize> = self.row.ready(self.now).collect();
+        for at in ready {
+            let outgoing = &self.row.outbox[at];
+            let chart = self.catalogue.chart(outgoing.journey, outgoing.version);
             // It was decided on before quiet hours and comes back within them.
-            match chart.and_then(|chart| self.quiet_until(chart)) {
-                Some(until) => {
-                    self.row.outbox[at].from = until;
-                    self.is_changed = true;
+            let placed = match chart.and_then(|chart| self.quiet_until(chart)) {
+                Some(until) => Err(until),
+                None => {
+                    let message = self.message(outgoing);
+                    let placed = place(&outgoing.channel, &message);
+                    placed
+                        .map(|receiver| (receiver, message))
+                        .map_err(|ms| self.now.saturating_add(ms))
                 }
-                None => break at,
+            };
+            self.is_changed = true;
+            match placed {
+                Ok((receiver, message)) => {
+                    let outgoing = self.row.outbox.remove(at);
+                    self.row.sending.push(Sending { batch, pass: outgoing.pass, message: None });
+                    return Some(Claimed { receiver, message, outgoing });
+                }
+                Err(from) => self.row.outbox[at].from = from,
             }
-        };
-        let outgoing = self.row.outbox.remove(at);
-        self.is_changed = true;
-        self.row.sending.push(Sending { batch, pass: outgoing.pass, message: None });
+        }
+        None
+    }
+
+    /// A message as its channel gets it.
+    fn message(&self, outgoing: &Outgoing) -> Message {
         let chart = self.catalogue.chart(outgoing.journey, outgoing.version);
         let (platform, user) = self.key.split_once('/').unwrap_or((self.key, ""));
         let of = || outgoing.journey.to_string();
-        let message = Message {
+        Message {
             key: outgoing.key(self.key),
             platform: platform.to_owned(),
             user: user.to_owned(),
@@ -189,7 +234,6 @@ impl Turn<'_> {
             element: chart.map_or("?", |chart| chart.id(outgoing.element)).to_owned(),
             body: serde_json::from_str(&outgoing.body).unwrap_or_default(),
             attempt: outgoing.attempts + 1,
-        };
-        Some(Claimed { channel: outgoing.channel.clone(), message, outgoing })
+        }
     }
 }

@@ -46,6 +46,7 @@ pub(crate) async fn resume(
     }
     if let Err(error) = states.remove_all(BATCH, over).await {
         tracing::debug!(%error, "batches that were taken over are removed later");
+        return all;
     }
     left
 }

@@ -213,6 +213,11 @@ impl Row {
         (0..outbox.len()).filter(is_head)
     }
 
+    /// Places of the messages that may leave now.
+    pub(crate) fn ready(&self, now: u64) -> impl Iterator<Item = usize> + '_ {
+        self.heads().filter(move |at| self.outbox[*at].from <= now)
+    }
+
     /// Takes a message back that is not sent: it is the next one of its pass.
     pub(crate) fn take_back(&mut self, message: Outgoing) {
         self.outbox.insert(0, message);

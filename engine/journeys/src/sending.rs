@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Arc;
 use std::time::Duration;
 
 use turnwheel_actors::entity::StoreError;
@@ -11,10 +12,12 @@ use turnwheel_engine::StateWrite;
 use turnwheel_runtime::{Context, Failure};
 
 use crate::batch::{is_sent, Batch, Found, Own, BATCH};
+use crate::channel::Channel;
 use crate::desk::{Desk, Request};
 use crate::error::JourneyError;
-use crate::limits::{POSTPONED_MS, SENDING_MS};
+use crate::limits::SENDING_MS;
 use crate::outbox::{Claimed, Message, Unsent};
+use crate::places::{Places, Receiver};
 use crate::row::{BatchId, Outgoing, Row, Sending};
 use crate::view::time;
 use crate::walk::Turn;
@@ -23,17 +26,29 @@ use crate::walk::Turn;
 const RENEW: Duration = Duration::from_millis(SENDING_MS / 3);
 
 /// Batches of a desk.
-#[derive(Default)]
 pub(crate) struct Batches {
     pub(crate) own: Own,
     /// The last number that was given to a batch.
     last: u64,
     open: HashMap<BatchId, Open>,
-    /// Messages that are being sent.
-    sending: usize,
-    /// Messages that were postponed since there was a place for one.
-    postponed: u64,
+    places: Places<Call>,
     is_renewing: bool,
+}
+
+/// A message that has a place.
+pub(crate) struct ToSend {
+    pub(crate) key: String,
+    pub(crate) batch: BatchId,
+    pub(crate) receiver: Receiver,
+}
+
+/// A message that waits for a thread.
+type Call = (ToSend, Message, Arc<dyn Channel>);
+
+impl Batches {
+    pub(crate) fn new(own: Own, places: Places<Call>) -> Self {
+        Self { own, last: 0, open: HashMap::new(), places, is_renewing: false }
+    }
 }
 
 /// A durable batch. It is here until its row is gone: a row of a user that names it has a message
@@ -59,20 +74,15 @@ impl Desk {
         is_background: bool,
     ) -> Option<(BatchId, Claimed)> {
         let gathered = self.state.writing.batch(is_background);
-        let batches = &mut self.state.batches;
-        if batches.sending >= self.sending_max {
-            // Those that are postponed together come back one after the other.
-            let turns = 1 + batches.postponed / self.sending_max as u64;
-            batches.postponed += u64::from(turn.postpone(turns * POSTPONED_MS));
-            return None;
-        }
-        batches.postponed = 0;
-        let Own { world, sender, .. } = batches.own;
-        let new = || BatchId { world, sender, number: batches.last + 1 };
+        let Batches { own, last, places, .. } = &mut self.state.batches;
+        let new = || BatchId { world: own.world, sender: own.sender, number: *last + 1 };
         let id = gathered.unwrap_or_else(new);
-        let claimed = turn.claim(id)?;
-        batches.last += u64::from(gathered.is_none());
-        batches.sending += 1;
+        let channels = &self.channels;
+        let claimed = turn.claim(id, |channel, message| {
+            let receiver = channels.receiver(channel, message);
+            places.claim(&receiver).map(|()| receiver)
+        })?;
+        *last += u64::from(gathered.is_none());
         Some((id, claimed))
     }
 
@@ -192,18 +202,12 @@ impl Desk {
         row.sending.retain(|it| !own.knows(&it.batch) || is_left(&it.batch));
     }
 
-    /// Sends a message whose batch is durable.
-    pub(crate) fn send(
-        &mut self,
-        of: (String, BatchId),
-        channel: String,
-        message: Message,
-        cx: &mut Context<'_, Self>,
-    ) {
-        let channel = match self.channels.get(&channel) {
+    /// Sends a message whose batch is durable, when its receiver has a thread.
+    pub(crate) fn send(&mut self, of: ToSend, message: Message, cx: &mut Context<'_, Self>) {
+        let channel = match self.channels.get(&of.receiver.0) {
             Some(channel) => channel,
             None => {
-                let problem = format!("there is no channel «{channel}»");
+                let problem = format!("there is no channel «{}»", of.receiver.0);
                 return self.outcome(of, Err(Unsent::Again(problem)), cx);
             }
         };
@@ -212,26 +216,33 @@ impl Desk {
             let sent = sent.unwrap_or_else(|_| Err(Unsent::Again("the channel panicked".into())));
             return self.outcome(of, sent, cx);
         }
-        let world = self.world.upgrade();
-        let sent = async move {
-            let Some(world) = world else { return Err(Unsent::Again("the world ends".into())) };
-            let sent: Result<Result<(), Unsent>, Failure> =
-                on_pool(&world, move || channel.channel.send(&message)).await;
-            sent.unwrap_or_else(|failure| Err(Unsent::Again(failure.to_string())))
-        };
-        cx.await_interleaved(sent, move |desk: &mut Self, cx, outcome| {
-            desk.outcome(of, outcome, cx);
-        });
+        let receiver = of.receiver.clone();
+        self.state.batches.places.put(&receiver, (of, message, channel.channel));
+        self.call(cx);
+    }
+
+    /// Has threads send what may be sent.
+    fn call(&mut self, cx: &mut Context<'_, Self>) {
+        while let Some((of, message, channel)) = self.state.batches.places.next() {
+            let world = self.world.upgrade();
+            let sent = async move {
+                let Some(world) = world else { return Err(Unsent::Again("the world ends".into())) };
+                let sent: Result<Result<(), Unsent>, Failure> =
+                    on_pool(&world, move || channel.send(&message)).await;
+                sent.unwrap_or_else(|failure| Err(Unsent::Again(failure.to_string())))
+            };
+            cx.await_interleaved(sent, move |desk: &mut Self, cx, outcome| {
+                desk.state.batches.places.called(&of.receiver);
+                desk.outcome(of, outcome, cx);
+                desk.call(cx);
+            });
+        }
     }
 
     /// A channel has answered.
-    fn outcome(
-        &mut self,
-        (key, batch): (String, BatchId),
-        outcome: Result<(), Unsent>,
-        cx: &mut Context<'_, Self>,
-    ) {
-        self.is_sent(&key);
+    fn outcome(&mut self, of: ToSend, outcome: Result<(), Unsent>, cx: &mut Context<'_, Self>) {
+        let ToSend { key, batch, receiver } = of;
+        self.is_sent(&key, &receiver);
         if outcome.is_ok() {
             self.leaves(&batch, &key, cx);
             if let Some((row, _)) = self.state.lines.get_mut(&key).and_then(|it| it.row.as_mut()) {
@@ -248,10 +259,10 @@ impl Desk {
     }
 
     /// A message is not being sent any more.
-    pub(crate) fn is_sent(&mut self, key: &str) {
-        self.state.batches.sending -= 1;
+    pub(crate) fn is_sent(&mut self, key: &str, receiver: &Receiver) {
+        self.state.batches.places.release(receiver);
         if let Some(line) = self.state.lines.get_mut(key) {
-            line.sending = false;
+            line.sending -= 1;
         }
     }
 
@@ -293,6 +304,7 @@ impl Desk {
         if states.is_empty() {
             return self.renew_later(cx);
         }
+        let is_all = states.len() < TOGETHER_MAX;
         let to = self.background.clone();
         self.state.batches.is_renewing = true;
         let saved = async move { to.save_all(states).await };
@@ -304,9 +316,15 @@ impl Desk {
                         .zip(versions)
                         .for_each(|(id, version)| desk.renewed(id, version, cx));
                 }
-                Err(error) => ids.iter().for_each(|id| desk.renewed(id, Err(error.clone()), cx)),
+                Err(error) => {
+                    ids.iter().for_each(|id| desk.renewed(id, Err(error.clone()), cx));
+                    return desk.renew_later(cx);
+                }
             }
-            desk.renew_later(cx);
+            match is_all {
+                true => desk.renew_later(cx),
+                false => desk.renew(cx),
+            }
         });
     }
 

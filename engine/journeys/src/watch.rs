@@ -8,6 +8,7 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use turnwheel_engine::internal::WeakWorld;
@@ -51,6 +52,8 @@ pub(crate) struct Watch {
     /// Whether the last look has found a whole page.
     pub(crate) has_more: bool,
     pub(crate) is_looking: bool,
+    /// Whether a time came while a look was under way, which may have read before it.
+    pub(crate) is_missed: bool,
     /// Whether other nodes have slots too.
     pub(crate) has_others: bool,
     /// Whether messages of senders that are gone are being taken over.
@@ -98,6 +101,7 @@ impl Watch {
     pub(crate) fn look(&mut self, cx: &mut Context<'_, Self>) {
         let is_enough = self.open > if self.has_more { DUE_PAGE / 2 } else { 0 };
         if self.is_looking || is_enough {
+            self.is_missed |= self.is_looking;
             return;
         }
         // Every write says its due time from here on.
@@ -151,6 +155,7 @@ impl Watch {
         cx: &mut Context<'_, Self>,
     ) {
         self.is_looking = false;
+        let is_missed = std::mem::take(&mut self.is_missed);
         let seen = self.definitions.current().seen;
         if std::mem::replace(&mut self.seen, seen) != seen {
             self.mover.look();
@@ -190,6 +195,7 @@ impl Watch {
             // Other nodes write due times of these users without a word.
             let is_soon = is_busy || self.has_others || has_batches;
             let soon = is_soon.then(|| self.now().after(AGAIN));
+            let soon = if is_missed { Some(self.now()) } else { soon };
             let next = soon.into_iter().chain(next).min();
             return next.into_iter().for_each(|at| self.arm(at, cx));
         }
@@ -227,10 +233,14 @@ impl Watch {
             return;
         }
         self.is_resuming = true;
+        let count = batches.len();
         let resumed = resume(self.states.in_spare_room(), self.desks.clone(), batches);
         cx.await_interleaved(resumed, move |watch: &mut Self, cx, left| {
             (watch.is_resuming, watch.kept) = (false, others + left);
-            watch.arm(watch.now().after(AGAIN), cx);
+            // A node that had many leaves many behind: the next ones are looked at as soon as some are
+            // gone.
+            let pause = if left < count { Duration::ZERO } else { AGAIN };
+            watch.arm(watch.now().after(pause), cx);
         });
     }
 

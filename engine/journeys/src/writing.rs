@@ -11,7 +11,9 @@ use crate::batch::{Batch, BATCH};
 use crate::desk::{Desk, Request, USER};
 use crate::limits::{READ_MAX, SENDING_MS};
 use crate::outbox::{Claimed, Message};
+use crate::places::Receiver;
 use crate::row::{BatchId, Outgoing, Row};
+use crate::sending::ToSend;
 use crate::view::time;
 
 /// The decided row of a user.
@@ -20,8 +22,8 @@ pub(crate) struct Write {
     pub(crate) row: Row,
     pub(crate) version: u64,
     pub(crate) decided: VecDeque<Box<dyn Request>>,
-    /// The message that leaves when this is durable, and the name of its channel.
-    pub(crate) claimed: Option<(String, Message)>,
+    /// The message that leaves when this is durable.
+    pub(crate) claimed: Option<(Receiver, Message)>,
 }
 
 /// Writes that are gathered.
@@ -70,10 +72,10 @@ impl Desk {
         cx: &mut Context<'_, Self>,
     ) {
         let gathered = self.state.writing.gathered(is_background);
-        if let Some((batch, Claimed { channel, message, outgoing })) = claimed {
+        if let Some((batch, Claimed { receiver, message, outgoing })) = claimed {
             gathered.batch = Some(batch);
             gathered.messages.insert(write.key.clone(), outgoing);
-            write.claimed = Some((channel, message));
+            write.claimed = Some((receiver, message));
         }
         gathered.writes.push(write);
         if gathered.writes.len() >= READ_MAX {
@@ -172,8 +174,8 @@ impl Desk {
                     continue;
                 }
             };
-            if let Some(((channel, message), batch)) = write.claimed.take().zip(id) {
-                self.send((write.key.clone(), batch), channel, message, cx);
+            if let Some(((receiver, message), batch)) = write.claimed.take().zip(id) {
+                self.send(ToSend { key: write.key.clone(), batch, receiver }, message, cx);
             }
             self.drop_sent(&write.key, &mut write.row);
             self.done(write.key, (write.row, version), write.decided, cx);
@@ -181,8 +183,8 @@ impl Desk {
     }
 
     fn refused(&mut self, write: Write, error: &StoreError, cx: &mut Context<'_, Self>) {
-        if write.claimed.is_some() {
-            self.is_sent(&write.key);
+        if let Some((receiver, _)) = &write.claimed {
+            self.is_sent(&write.key, receiver);
         }
         self.not_written(write.key, write.decided, error, cx);
     }

@@ -95,6 +95,7 @@ pub(crate) use orders::OrderKind;
 pub(crate) use pool::on_pool;
 pub(crate) use queue::Queues;
 pub use row::row;
+pub(crate) use sharing::may_begin;
 pub(crate) use stored::stored_row;
 pub(crate) use wakes::Wakes;
 

@@ -53,7 +53,7 @@ fn kept(size: u32, limit: u32) -> u32 {
 }
 
 /// Whether a key that has `own` places of a queue gets a further one while `free` are free.
-fn may_begin(size: u32, free: u32, limit: u32, own: u32) -> bool {
+pub(crate) fn may_begin(size: u32, free: u32, limit: u32, own: u32) -> bool {
     match own {
         0 => free > 0,
         own => own < limit && free > kept(size, limit),
