@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use turnwheel_engine::{
-    action, ActionError, BuildError, Next, PlanHandle, PlanResult, PlanState, SharedStore,
+    action, Action, ActionError, BuildError, Next, PlanHandle, PlanResult, PlanState, SharedStore,
     StepContext, World,
 };
 use turnwheel_runtime::time::{Clock, SystemClock};
@@ -30,8 +30,9 @@ const NODE: &str = "TURNWHEEL_TEST_NODE";
 /// Seconds of the lease of nodes that are killed and stopped.
 const LEASE: u64 = 1;
 
-/// Seconds of a lease that a node keeps on a machine that has much to do.
-const LONG_LEASE: u64 = 5;
+/// Seconds of a lease that a node keeps on a machine that has much to do: a commit takes some seconds
+/// while others write to the disk. No test waits for its end.
+const LONG_LEASE: u64 = 30;
 
 /// Processes at a time.
 const NODES: usize = 3;
@@ -196,12 +197,19 @@ impl Client {
 
 /// Triggers a plan once, however often its node goes meanwhile.
 fn trigger(world: &World, number: u64) -> PlanHandle {
+    trigger_until::<Chain>(world, format!("chain {number}"), number)
+}
+
+fn trigger_until<A: Action>(world: &World, key: String, input: A::Input) -> PlanHandle
+where
+    A::Input: Clone,
+{
     let (_never, timer) = channel::<()>();
     let begun = Instant::now();
     loop {
-        match world.trigger_once::<Chain>(format!("chain {number}"), number).wait() {
+        match world.trigger_once::<A>(key.clone(), input.clone()).wait() {
             Ok(plan) => return plan,
-            Err(error) => assert!(begun.elapsed() < PATIENCE, "chain {number}: {error}"),
+            Err(error) => assert!(begun.elapsed() < PATIENCE, "{key}: {error}"),
         }
         let _elapsed = timer.recv_timeout(Duration::from_millis(20));
     }

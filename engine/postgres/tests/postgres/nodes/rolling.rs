@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use turnwheel_engine::{PlanHandle, PlanResult};
 
 use super::{
-    check_epochs, has_owners, runs, until, Client, Listen, Process, LONG_LEASE, NODES, PATIENCE,
+    check_epochs, has_owners, runs, trigger_until, until, Client, Listen, Process, LONG_LEASE,
+    NODES, PATIENCE,
 };
 use crate::server::{name, sql, start};
 use crate::worlds::{check, check_chains, Chain};
@@ -123,8 +124,8 @@ fn plans_of_a_killed_node_go_on_after_its_lease() {
     let mut nodes: Vec<Process> = ["a", "b", "c"].map(node).into();
     let client = Client::new(&url, LEASE);
     are_shared(&client);
-    let plans: Vec<PlanHandle> =
-        (0..9).map(|_| client.world.trigger::<Listen>(()).wait().expect("it is taken")).collect();
+    let listen = |number| trigger_until::<Listen>(&client.world, format!("listen {number}"), ());
+    let plans: Vec<PlanHandle> = (0..9).map(listen).collect();
     let killed = nodes.remove(0);
     let gone = killed.world;
     let of_it = |plan: &&PlanHandle| client.world.owner_of(plan.id()) == Some(gone);
