@@ -86,6 +86,15 @@ enum What {
         #[arg(long)]
         opt_in: bool,
     },
+    /// Send messages of a user again that were given up, with their keys, and print the user as JSON.
+    Resend {
+        /// The platform.
+        platform: String,
+        /// The user.
+        user: String,
+        /// The key of the message, as «lost» of the user has it; without one all of them.
+        key: Option<String>,
+    },
     /// Send an event of a user, and print what it has moved, as JSON.
     Event {
         /// The platform.
@@ -151,7 +160,7 @@ enum What {
 impl From<JourneyError> for Exit {
     fn from(error: JourneyError) -> Self {
         match error {
-            JourneyError::Unknown(_) => Self::not_found(error),
+            JourneyError::Unknown(_) | JourneyError::NotLost { .. } => Self::not_found(error),
             error => Self::failed(error),
         }
     }
@@ -217,6 +226,14 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         What::User { platform, user, set, opt_out, opt_in } => {
             let changes = Changes { set: set.as_deref(), opt: (*opt_out, *opt_in) };
             self::user(settings, platform, user, &changes)
+        }
+        What::Resend { platform, user, key } => {
+            let here = |all: &Journeys, _: &str| {
+                Ok(json!(done(all.resend(platform, user, key.as_deref()))?))
+            };
+            let path = format!("/users/{}/{}/resend", encoded(platform), encoded(user));
+            let body = json!({ "key": key });
+            print_json(&ask(settings, here, |server| server.send("POST", &path, Some(&body)))?)
         }
         What::Event { platform, user, kind, data, id } => {
             let data = data.as_deref().map_or(Ok(Value::Null), |text| parsed("--data", text))?;

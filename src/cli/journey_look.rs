@@ -30,7 +30,8 @@ pub(super) fn place(settings: &Settings, platform: &str, user: &str) -> Result<(
     for (list, what) in [("outbox", "waits to be sent, at"), ("lost", "was given up at")] {
         for message in found[list].as_array().into_iter().flatten() {
             let (key, at) = (string(&message["key"]), string(&message["at"]));
-            text.push_str(&format!("message {key} {what} {at}\n"));
+            let reason = message["reason"].as_str().map(|reason| format!(": {reason}"));
+            text.push_str(&format!("message {key} {what} {at}{}\n", reason.unwrap_or_default()));
         }
     }
     if text.is_empty() {

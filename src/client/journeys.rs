@@ -120,6 +120,22 @@ impl Client {
         understand(&self.send("POST", &path, &[], &json!({ "out": is_out }), WITHIN)?)
     }
 
+    /// Sends messages of a user again that were given up: the one with this key, or all.
+    ///
+    /// # Errors
+    ///
+    /// There is none, the user has opted out or has too many messages that wait, or the server does
+    /// not answer.
+    pub fn resend_messages(
+        &self,
+        platform: &str,
+        user: &str,
+        key: Option<&str>,
+    ) -> Result<Value, ClientError> {
+        let path = format!("{}/resend", user_path(platform, user));
+        understand(&self.send("POST", &path, &[], &json!({ "key": key }), WITHIN)?)
+    }
+
     /// Sends events of users, CloudEvents with the user as subject; it is answered when all are
     /// durable, and an event that was sent before, by source and id, changes nothing.
     ///

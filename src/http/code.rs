@@ -63,6 +63,7 @@ codes! {
     KeyReused = "key-reused", UNPROCESSABLE_ENTITY, "The idempotency key was used for another request";
     LeaseLost = "lease-lost", CONFLICT, "The task is not this worker's any more";
     LetterUnknown = "letter-unknown", NOT_FOUND, "There is no such dead letter";
+    MessageUnknown = "message-unknown", NOT_FOUND, "The user has no such message that was given up";
     MethodWrong = "method-wrong", METHOD_NOT_ALLOWED, "The method is not allowed here";
     NodeUnknown = "node-unknown", NOT_FOUND, "There is no such node";
     OriginRefused = "origin-refused", FORBIDDEN, "The request comes from another site";

@@ -101,6 +101,7 @@ fn version_one() -> OpenApiRouter<Api> {
         .routes(routes!(journeys::counts))
         .routes(routes!(journeys::user, journeys::set, journeys::forget))
         .routes(routes!(journeys::opt_out))
+        .routes(routes!(journeys::resend))
         .routes(routes!(journeys::events))
         .routes(routes!(jobs::list))
         .routes(routes!(jobs::one, jobs::put, jobs::remove))

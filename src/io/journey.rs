@@ -6,7 +6,7 @@ use serde_json::Value;
 use turnwheel_engine::internal::WeakWorld;
 use turnwheel_engine::{TriggerOptions, World};
 use turnwheel_flow::{Flows, HttpRequest, Io, IoCall, IoErrorKind};
-use turnwheel_journeys::{Channels, Message, Unsent};
+use turnwheel_journeys::{Channel, Channels, Message, Unsent};
 use turnwheel_runtime::completion::block_on;
 
 use super::flow_names::named;
@@ -37,9 +37,32 @@ impl HostIo {
             tracing::info!(%key, user, element, %body, "message of a journey");
             Ok(())
         };
-        let channels = Channels::new().with("http", move |message: &Message| post(&io, message));
+        let channels = Channels::new().with("http", Post(io));
         channels.with_direct("log", log).with_direct("message", log)
     }
+}
+
+/// The channel `http`.
+struct Post(HostIo);
+
+impl Channel for Post {
+    fn send(&self, message: &Message) -> Result<(), Unsent> {
+        post(&self.0, message)
+    }
+
+    /// The host and port of the address.
+    fn receiver(&self, message: &Message) -> String {
+        let url = message.body.get("url").and_then(Value::as_str);
+        url.map(receiver_of).unwrap_or_default()
+    }
+}
+
+/// The host and port of an address, without the name and password of a user: others share its place.
+fn receiver_of(url: &str) -> String {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    host.to_ascii_lowercase()
 }
 
 /// Starts a flow, with the key of the message.
@@ -105,6 +128,19 @@ fn taken(status: u16) -> Result<(), Unsent> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_to_one_host_have_one_receiver() {
+        for (url, receiver) in [
+            ("https://Mail.example/a/b?c", "mail.example"),
+            ("http://ann:word@mail.example:8080?x@y", "mail.example:8080"),
+            ("http://[::1]:9/x", "[::1]:9"),
+            ("mail.example/a", "mail.example"),
+            ("", ""),
+        ] {
+            assert_eq!(receiver_of(url), receiver, "{url}");
+        }
+    }
 
     #[test]
     fn only_a_message_that_is_refused_itself_is_given_up() {

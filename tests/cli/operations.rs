@@ -83,6 +83,7 @@ const VERBS: &[(&str, &str)] = &[
     ("removeJourney", "journey rm"),
     ("removePlan", "delete"),
     ("removeSchedule", "schedule rm"),
+    ("resendMessages", "journey resend"),
     ("retryPlan", "retry"),
     ("runJob", "job run"),
     ("runPlanAgain", "again"),

@@ -345,6 +345,7 @@ fn the_client_has_every_operation_of_the_api() {
         client.put_user("p", "u", &json!({}), Some(1)).is_err(),
         client.forget_user("p", "u").is_err(),
         client.opt_out_user("p", "u", true).is_err(),
+        client.resend_messages("p", "u", None).is_err(),
         client.publish_of_users("p", &[]).is_err(),
     ];
     assert!(asked.iter().all(|failed| *failed), "{asked:?}");

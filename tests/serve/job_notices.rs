@@ -28,8 +28,13 @@ fn listen(handle: fn(TcpStream) -> String) -> (u16, Receiver<String>) {
     (port, receiver)
 }
 
-/// The head and the body of a request.
+/// The head and the body of a request, which is taken.
 fn request(stream: TcpStream) -> String {
+    answered(stream, "204 No Content")
+}
+
+/// The head and the body of a request, which gets this answer.
+pub(crate) fn answered(stream: TcpStream, status: &str) -> String {
     let mut reader = BufReader::new(stream);
     let (mut text, mut length) = (String::new(), 0);
     loop {
@@ -47,8 +52,8 @@ fn request(stream: TcpStream) -> String {
     let mut body = vec![0; length];
     let _read = reader.read_exact(&mut body);
     text.push_str(&String::from_utf8_lossy(&body));
-    let answer = b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n";
-    let _written = reader.into_inner().write_all(answer);
+    let answer = format!("HTTP/1.1 {status}\r\nconnection: close\r\n\r\n");
+    let _written = reader.into_inner().write_all(answer.as_bytes());
     text
 }
 

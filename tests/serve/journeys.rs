@@ -1,7 +1,13 @@
 //! Journeys over a real store and server: intake, users, a killed process.
 
+use std::net::TcpListener;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
 use serde_json::{json, Value};
 
+use super::job_notices::answered;
 use crate::serve_common::{eventually, Place, Serve};
 
 const TEXT: &str = "
@@ -146,6 +152,61 @@ fn users_walk_through_a_journey_over_http_and_survive_a_kill() {
     );
     assert!(place.ok(&["journey", "rm", "onboarding"]).starts_with("removed"));
     assert_eq!(place.run(&["journey", "show", "onboarding"]).status.code(), Some(3));
+}
+
+#[test]
+fn message_that_was_given_up_is_sent_again_by_http_and_by_the_command_line() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let (sender, requests) = channel();
+    thread::spawn(move || {
+        // The receiver knows the user only after two attempts.
+        for (number, stream) in listener.incoming().flatten().enumerate() {
+            let status = if number < 2 { "410 Gone" } else { "204 No Content" };
+            if sender.send(answered(stream, status)).is_err() {
+                return;
+            }
+        }
+    });
+    let place = Place::new();
+    let server = place.serve(&[]);
+    let text = format!(
+        "journey: hello\nplatform: shop\nelements:\n  go: {{ start: {{ on: joined }}, then: hello }}\n  \
+         hello: {{ send: {{ channel: http, with: {{ url: 'http://127.0.0.1:{port}/in' }} }}, then: end }}\n"
+    );
+    place.ok(&["journey", "add", &place.write("hello.yaml", &text)]);
+    let (user, key) = ("/api/v1/users/shop/ann", "shop/ann/1/1/1");
+    let attempt = || {
+        let request = requests.recv_timeout(Duration::from_secs(60)).expect("a request");
+        assert!(request.contains(&format!("idempotency-key: {key}")), "{request}");
+    };
+    let lost = || {
+        eventually("it is given up", || {
+            let found = server.get(user).ok();
+            let lost = found["lost"].as_array().filter(|lost| !lost.is_empty()).cloned();
+            lost.filter(|_| found["outbox"] == json!([]))
+        })
+    };
+    publish(&server, ONE, &event("1", "joined", "ann", Value::Null));
+    attempt();
+    assert_eq!(lost()[0]["reason"], "status 410");
+    let said = place.ok(&["journey", "where", "shop", "ann"]);
+    assert!(said.contains(&format!("message {key} was given up at ")), "{said}");
+    assert!(said.ends_with(": status 410\n"), "{said}");
+    let path = format!("{user}/resend");
+    server.post(&path, &json!({ "key": "other" })).is_problem(404, "message-unknown");
+    let again = server.post(&path, &json!({ "key": key })).ok();
+    assert_eq!((&again["lost"], &again["outbox"][0]["key"]), (&json!([]), &json!(key)));
+    attempt();
+    assert_eq!(lost()[0]["attempts"], 1, "it is refused again");
+    let again = place.json(&["journey", "resend", "shop", "ann"]);
+    assert_eq!(again["outbox"][0]["key"], key);
+    attempt();
+    let sent = || (server.get(user).ok()["outbox"] == json!([])).then_some(());
+    eventually("it is sent", sent);
+    assert_eq!(server.get(user).ok()["lost"], json!([]));
+    assert_eq!(place.run(&["journey", "resend", "shop", "ann", key]).status.code(), Some(3));
+    server.stopped();
 }
 
 #[test]

@@ -34,6 +34,7 @@ impl From<JourneyError> for Problem {
             JourneyError::Unknown(_) => Code::JourneyUnknown,
             JourneyError::Definition(_) | JourneyError::Invalid { .. } => Code::JourneyInvalid,
             JourneyError::Changed { .. } => Code::UserChanged,
+            JourneyError::NotLost { .. } => Code::MessageUnknown,
             JourneyError::Busy => Code::TooManyRequests,
             _ => Code::StoreFailed,
         };
@@ -223,6 +224,36 @@ pub(in crate::http) async fn opt_out(
 ) -> Result<Answer<UserView>, Problem> {
     let done = journeys(&api)?.opt_out(&platform, &user, out).await?;
     note(&who, "opt-out", &format!("{platform}/{user}"), &done);
+    Ok(Answer(done?))
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct Resend {
+    /// The key of the message; without one all that the user has under `lost`.
+    key: Option<String>,
+}
+
+/// Sends messages of a user again that were given up, with their keys
+///
+/// They leave once the answer says that they are in `outbox`.
+#[utoipa::path(
+    post, path = "/users/{platform}/{user}/resend", tag = "journeys", operation_id = "resendMessages",
+    request_body = Resend,
+    params(
+        ("platform" = String, Path, description = "The platform"),
+        ("user" = String, Path, description = "The user"),
+    ),
+    responses((status = 200, description = "The user", body = UserInfo)),
+)]
+pub(in crate::http) async fn resend(
+    State(api): State<Api>,
+    Who(who): Who,
+    Part([platform, user]): Part<2>,
+    Json(Resend { key }): Json<Resend>,
+) -> Result<Answer<UserView>, Problem> {
+    let done = journeys(&api)?.resend(&platform, &user, key.as_deref()).await?;
+    note(&who, "resend", &format!("{platform}/{user}"), &done);
     Ok(Answer(done?))
 }
 
