@@ -103,8 +103,8 @@ pub fn next_number(world: &World) -> u64 {
     world.shared().next_number()
 }
 
-/// Whether a key gets a further one of `size` places, of which `free` are free, when it has `own` and
-/// at most `limit`: half of what that limit leaves to others is kept for keys that have none.
+/// Whether a key gets a further one of `size` places, of which `free` are free, when it has `own`
+/// and at most `limit`: half of what that limit leaves to others is kept for keys that have none.
 pub fn may_begin(size: u32, free: u32, limit: u32, own: u32) -> bool {
     crate::run::may_begin(size, free, limit, own)
 }

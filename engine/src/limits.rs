@@ -144,8 +144,8 @@ pub const APPENDS_MAX: u64 = 1 << 18;
 /// Appends in one commit: more would keep the first of them waiting without using the disk better.
 pub const COMMIT_APPENDS_MAX: usize = 1_024;
 
-/// Changes that are handed over together, to be in one commit, at most: half of a commit, so that two
-/// such groups fit into it.
+/// Changes that are handed over together, to be in one commit, at most: half of a commit, so that
+/// two such groups fit into it.
 pub const TOGETHER_MAX: usize = COMMIT_APPENDS_MAX / 2;
 
 /// Size up to which a commit is filled with changes that nobody waits for: a caller may wait for

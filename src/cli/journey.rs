@@ -86,7 +86,8 @@ enum What {
         #[arg(long)]
         opt_in: bool,
     },
-    /// Send messages of a user again that were given up, with their keys, and print the user as JSON.
+    /// Send messages of a user again that were given up, with their keys, and print the user as
+    /// JSON.
     Resend {
         /// The platform.
         platform: String,

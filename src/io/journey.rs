@@ -57,7 +57,8 @@ impl Channel for Post {
     }
 }
 
-/// The host and port of an address, without the name and password of a user: others share its place.
+/// The host and port of an address, without the name and password of a user: others share its
+/// place.
 fn receiver_of(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();

@@ -22,6 +22,14 @@ elements:
     otherwise: end
 ";
 
+const GIVEN_UP: &str = "
+journey: hello
+platform: shop
+elements:
+  go: { start: { on: joined }, then: hello }
+  hello: { send: { channel: http, with: { url: 'http://127.0.0.1:PORT/in' } }, then: end }
+";
+
 const EVENTS: &str = "/api/v1/platforms/shop/events";
 
 fn event(id: &str, kind: &str, user: &str, data: Value) -> Value {
@@ -170,10 +178,7 @@ fn message_that_was_given_up_is_sent_again_by_http_and_by_the_command_line() {
     });
     let place = Place::new();
     let server = place.serve(&[]);
-    let text = format!(
-        "journey: hello\nplatform: shop\nelements:\n  go: {{ start: {{ on: joined }}, then: hello }}\n  \
-         hello: {{ send: {{ channel: http, with: {{ url: 'http://127.0.0.1:{port}/in' }} }}, then: end }}\n"
-    );
+    let text = GIVEN_UP.replace("PORT", &port.to_string());
     place.ok(&["journey", "add", &place.write("hello.yaml", &text)]);
     let (user, key) = ("/api/v1/users/shop/ann", "shop/ann/1/1/1");
     let attempt = || {

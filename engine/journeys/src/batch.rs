@@ -1,15 +1,15 @@
-//! Batches of messages: what a desk sends together is in a row of its own, so that the rows of users
-//! are not written again once their messages have left.
+//! Batches of messages: what a desk sends together is in a row of its own, so that the rows of
+//! users are not written again once their messages have left.
 //!
 //! 1. A message leaves the outbox of its user for a batch. Both rows are in one commit: of a user
 //!    who is refused there the batch has a message that counts for nothing.
-//! 2. When that is durable the messages are sent. A batch goes when all of its messages are sent, or
-//!    are back in the rows of their users after a failure.
+//! 2. When that is durable the messages are sent. A batch goes when all of its messages are sent,
+//!    or are back in the rows of their users after a failure.
 //! 3. The row of a user names the batch. Its message was sent if the batch has it no more. That is
 //!    noted with the next change of the user.
-//! 4. A sender that takes long writes its batches again, with what is left, before their time is over.
-//!    A batch whose time is over, or whose sender is gone, is found by its due time: its messages go
-//!    back to the rows of their users, and then the batch goes.
+//! 4. A sender that takes long writes its batches again, with what is left, before their time is
+//!    over. A batch whose time is over, or whose sender is gone, is found by its due time: its
+//!    messages go back to the rows of their users, and then the batch goes.
 //!
 //! A batch is written under a key that no other batch ever has, so a sender that was taken for dead
 //! cannot write over what others have made of it: its next write of it is a conflict. The states of
@@ -93,8 +93,8 @@ pub(crate) fn found(named: Vec<BatchId>, records: Vec<Record>) -> Found {
 #[derive(Debug, Default)]
 pub(crate) struct Own {
     pub(crate) world: u64,
-    /// The number of this desk in its world. It gets another one after a commit of which nobody knows
-    /// whether it was made: then its batches are as those of others.
+    /// The number of this desk in its world. It gets another one after a commit of which nobody
+    /// knows whether it was made: then its batches are as those of others.
     pub(crate) sender: u64,
     /// Those that were sent by earlier numbers, and are under way.
     pub(crate) earlier: HashSet<BatchId>,
@@ -108,7 +108,8 @@ impl Own {
     }
 }
 
-/// Whether the sender of a batch may be sending it. A world that is not known here may be a new one.
+/// Whether the sender of a batch may be sending it. A world that is not known here
+/// may be a new one.
 pub(crate) fn is_sent(id: &BatchId, batch: &Batch, own: u64, now: u64, alive: &[u64]) -> bool {
     batch.until > now || (id.world != own && alive.contains(&id.world))
 }

@@ -4,9 +4,9 @@
 //!    users that wait for a read. The same read sees whether definitions have changed, so a caller
 //!    that asks after a definition was stored anywhere finds it.
 //! 2. All requests of the line are decided on that row; what follows is written from the version
-//!    that was read, with other users in one commit (`writing.rs`). A second writer, on another node,
-//!    gets a conflict, and decides anew. A node that owns the slot of the user writes under its epoch:
-//!    one that stood still while the slot went to another node is refused.
+//!    that was read, with other users in one commit (`writing.rs`). A second writer, on another
+//!    node, gets a conflict, and decides anew. A node that owns the slot of the user writes under
+//!    its epoch: one that stood still while the slot went to another node is refused.
 //! 3. When that is durable the requests are answered, and messages are sent (`sending.rs`).
 //!
 //! Nothing of a user is in memory while nothing is under way for the user, and what is under way is

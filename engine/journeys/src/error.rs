@@ -21,7 +21,7 @@ pub enum JourneyError {
     Changed { user: String, expected: u64, found: u64 },
     /// A message of a user that is to be sent again was not given up.
     #[error(
-        "user «{user}» has no message {}that was given up: turnwheel journey user shows them as «lost»",
+        "user «{user}» has no message {}that was given up: see «lost» of turnwheel journey user",
         key.as_ref().map(|key| format!("«{key}» ")).unwrap_or_default()
     )]
     NotLost { user: String, key: Option<String> },

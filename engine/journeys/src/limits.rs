@@ -69,16 +69,16 @@ pub const PAUSE_MAX: Duration = Duration::from_secs(600);
 /// Pause before a failed look at the store is repeated.
 pub const AGAIN: Duration = Duration::from_secs(1);
 
-/// Milliseconds for which the sender of a batch of messages counts as there; it says so again before
-/// they are over. If it does not, another node sends what is left, with the same keys.
+/// Milliseconds for which the sender of a batch of messages counts as there; it says so again
+/// before they are over. If it does not, another node sends what is left, with the same keys.
 pub const SENDING_MS: u64 = 3_000;
 
 /// Milliseconds after which a user is looked at again whose message waits behind one that is being
 /// sent: by a node that has died meanwhile, perhaps.
 pub const SENDER_AGAIN_MS: u64 = 3_000;
 
-/// Batches of messages whose senders are gone that are taken over at once: each has as many messages
-/// as users are written at once.
+/// Batches of messages whose senders are gone that are taken over at once: each has as many
+/// messages as users are written at once.
 pub const BATCHES_PAGE: usize = 16;
 
 /// Messages that a desk sends at once: each is in memory meanwhile. More wait in their rows.

@@ -116,7 +116,8 @@ impl Turn<'_> {
         self.row.lost.drain(..surplus);
     }
 
-    /// Puts messages that were given up back into the outbox, with their keys: that of a key, or all.
+    /// Puts messages that were given up back into the outbox, with their keys: that of a key, or
+    /// all.
     ///
     /// # Errors
     ///

@@ -1,10 +1,10 @@
 //! Places for messages that leave at once, and the receivers that share them: one that hangs does
 //! not hold up messages of others.
 //!
-//! There are two kinds. A *claim* is the place of a message in a batch, from the decision on until a
-//! channel has answered. A *call* is a thread that sends it. Of each kind one receiver has at most two
-//! thirds, and half of what that leaves is kept for receivers that have none. A message without a
-//! claim waits in the row of its user; one that has a claim and no call waits here.
+//! There are two kinds. A *claim* is the place of a message in a batch, from the decision on until
+//! a channel has answered. A *call* is a thread that sends it. Of each kind one receiver has at
+//! most two thirds, and half of what that leaves is kept for receivers that have none. A message
+//! without a claim waits in the row of its user; one that has a claim and no call waits here.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -74,8 +74,8 @@ impl<T> Places<T> {
     ///
     /// # Errors
     ///
-    /// There is none for this receiver: milliseconds after which to ask again. Messages that are put
-    /// off together come back one part after the other.
+    /// There is none for this receiver: milliseconds after which to ask again. Messages that are
+    /// put off together come back one part after the other.
     pub(crate) fn claim(&mut self, receiver: &Receiver) -> Result<(), u64> {
         let own = self.receivers.get(receiver).map_or(0, |share| share.claims);
         if !self.claims.has_place(own) {

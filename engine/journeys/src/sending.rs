@@ -86,8 +86,8 @@ impl Desk {
         Some((id, claimed))
     }
 
-    /// Nobody knows whether a commit with a batch was made: rows that name batches of the number that
-    /// this desk had are looked at as those of another sender.
+    /// Nobody knows whether a commit with a batch was made: rows that name batches of the number
+    /// that this desk had are looked at as those of another sender.
     pub(crate) fn is_unsure(&mut self) {
         let Some(world) = self.world.upgrade() else { return };
         let Batches { own, open, .. } = &mut self.state.batches;
@@ -338,8 +338,9 @@ impl Desk {
         open.is_busy = false;
         match version {
             Ok(version) => open.version = version,
-            // Nobody else writes it: it was written by an attempt without an answer. Others remove it
-            // when they have taken it over, and then its messages may leave twice, with their keys.
+            // Nobody else writes it: it was written by an attempt without an answer. Others remove
+            // it when they have taken it over, and then its messages may leave twice, with their
+            // keys.
             Err(StoreError::Conflict { found, .. }) => {
                 (open.version, open.batch.until) = (found, 0);
             }

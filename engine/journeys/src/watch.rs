@@ -237,8 +237,8 @@ impl Watch {
         let resumed = resume(self.states.in_spare_room(), self.desks.clone(), batches);
         cx.await_interleaved(resumed, move |watch: &mut Self, cx, left| {
             (watch.is_resuming, watch.kept) = (false, others + left);
-            // A node that had many leaves many behind: the next ones are looked at as soon as some are
-            // gone.
+            // A node that had many leaves many behind: the next ones are looked at as soon as some
+            // are gone.
             let pause = if left < count { Duration::ZERO } else { AGAIN };
             watch.arm(watch.now().after(pause), cx);
         });

@@ -85,9 +85,9 @@ struct Taken {
 }
 
 impl Taken {
-    /// Takes the first changes of a queue, at most so many, and those that belong together at least:
-    /// returns how many. The first that needs a commit of its own ends it, and the first that must not
-    /// be in one commit with what is taken.
+    /// Takes the first changes of a queue, at most so many, and those that belong together at
+    /// least: returns how many. The first that needs a commit of its own ends it, and the first
+    /// that must not be in one commit with what is taken.
     fn take(&mut self, from: &mut VecDeque<Changing>, most: usize) -> usize {
         let mut count = 0;
         while let Some(next) = from.front() {
@@ -105,8 +105,8 @@ impl Taken {
         count
     }
 
-    /// Whether these changes remove a state that is written by what is taken, or the other way round:
-    /// in one commit their order would not count in every store.
+    /// Whether these changes remove a state that is written by what is taken, or the other way
+    /// round: in one commit their order would not count in every store.
     fn has_key_of(&self, next: &Changing) -> bool {
         fn writes(by: &Changing, gone: (&str, &str)) -> bool {
             by.changes.iter().any(|it| it.state() == Some(gone) && it.gone().is_none())

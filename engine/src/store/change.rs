@@ -24,8 +24,8 @@ pub enum Change {
         /// The epoch of the entity's owner.
         epoch: u64,
     },
-    /// A state is removed with its version, whatever that is: for a key that is never used again. No
-    /// other change of its commit writes the key.
+    /// A state is removed with its version, whatever that is: for a key that is never used again.
+    /// No other change of its commit writes the key.
     StateGone {
         /// Name of the entity's type.
         entity: String,

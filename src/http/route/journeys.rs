@@ -238,7 +238,8 @@ pub(in crate::http) struct Resend {
 ///
 /// They leave once the answer says that they are in `outbox`.
 #[utoipa::path(
-    post, path = "/users/{platform}/{user}/resend", tag = "journeys", operation_id = "resendMessages",
+    post, path = "/users/{platform}/{user}/resend", tag = "journeys",
+    operation_id = "resendMessages",
     request_body = Resend,
     params(
         ("platform" = String, Path, description = "The platform"),

@@ -1,6 +1,6 @@
-//! Batches of messages in trouble: with a channel that refuses each message once, commits that fail,
-//! and processes that end. Each message is taken once or, after the end of a process, with the same
-//! key again; no batch is left.
+//! Batches of messages in trouble: with a channel that refuses each message once, commits that
+//! fail, and processes that end. Each message is taken once or, after the end of a process, with
+//! the same key again; no batch is left.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -40,7 +40,8 @@ const USERS: [&str; 3] = ["a", "b", "c"];
 /// Commits that get into trouble, one after the other: more than there are.
 const COMMITS: u64 = 24;
 
-/// Keys of messages, with how often each was refused and taken, and all that were taken in their order.
+/// Keys of messages, with how often each was refused and taken, and all that were taken in their
+/// order.
 #[derive(Default)]
 struct Heard {
     counts: BTreeMap<String, (usize, usize)>,
@@ -190,7 +191,8 @@ fn message_of_a_user_who_leaves_while_it_is_being_sent_is_not_tried_again() {
     }
 }
 
-/// A node that had many messages to send, each in a batch of its own, leaves as many batches behind.
+/// A node that had many messages to send, each in a batch of its own, leaves as many batches
+/// behind.
 #[test]
 fn many_batches_that_were_left_behind_are_taken_over_within_seconds() {
     const MANY: usize = 300;

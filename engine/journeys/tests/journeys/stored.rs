@@ -4,9 +4,9 @@ use turnwheel_engine::{MemoryStore, Time};
 
 use super::common::{Stage, HOUR, KEYWORD, SECOND};
 
-/// Rows of encoding 2, as the program before batches of messages has written them: the journey of the
-/// walk-through, one user who waits, and one whose message is being sent by a process that is gone.
-/// Of each row name, key, due time in microseconds and bytes.
+/// Rows of encoding 2, as the program before batches of messages has written them: the journey of
+/// the walk-through, one user who waits, and one whose message is being sent by a process that is
+/// gone. Of each row name, key, due time in microseconds and bytes.
 const ROWS: &str = include_str!("stored_2.txt");
 
 fn bytes(hex: &str) -> Vec<u8> {

@@ -30,8 +30,8 @@ const NODE: &str = "TURNWHEEL_TEST_NODE";
 /// Seconds of the lease of nodes that are killed and stopped.
 const LEASE: u64 = 1;
 
-/// Seconds of a lease that a node keeps on a machine that has much to do: a commit takes some seconds
-/// while others write to the disk. No test waits for its end.
+/// Seconds of a lease that a node keeps on a machine that has much to do: a commit takes some
+/// seconds while others write to the disk. No test waits for its end.
 const LONG_LEASE: u64 = 30;
 
 /// Processes at a time.
