@@ -1,5 +1,7 @@
 //! Rows that an older program has stored.
 
+use std::time::Duration;
+
 use turnwheel_engine::{MemoryStore, Time};
 
 use super::common::{Stage, HOUR, KEYWORD, SECOND};
@@ -30,7 +32,7 @@ fn users_of_a_store_of_the_version_before_go_on_and_their_messages_leave_with_th
         let saved = stage.sim.block_on(states.save(name, key, content, version.version));
         saved.expect("it ends").expect("it is written");
     }
-    stage.outage(0 * SECOND);
+    stage.outage(Duration::ZERO);
     let claimed = stage.user("claimed");
     assert_eq!(claimed.outbox.len(), 1, "it is not known to be sent: {claimed:?}");
     assert_eq!(claimed.outbox[0].key, "P/claimed/1/1/1");
