@@ -94,15 +94,7 @@ fn version_one() -> OpenApiRouter<Api> {
         .routes(routes!(flows::check))
         .routes(routes!(flows::get, flows::remove))
         .routes(routes!(flows::start))
-        .routes(routes!(journeys::list, journeys::add))
-        .routes(routes!(journeys::dry_run))
-        .routes(routes!(journeys::one, journeys::remove))
-        .routes(routes!(journeys::elements))
-        .routes(routes!(journeys::counts))
-        .routes(routes!(journeys::user, journeys::set, journeys::forget))
-        .routes(routes!(journeys::opt_out))
-        .routes(routes!(journeys::resend))
-        .routes(routes!(journeys::events))
+        .merge(journeys_of_one())
         .routes(routes!(jobs::list))
         .routes(routes!(jobs::one, jobs::put, jobs::remove))
         .routes(routes!(jobs::executors))
@@ -136,6 +128,20 @@ fn version_one() -> OpenApiRouter<Api> {
         .routes(routes!(world::node))
         .routes(routes!(world::drain))
         .routes(routes!(world::slots))
+}
+
+/// Journeys and the users who take them.
+fn journeys_of_one() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(journeys::list, journeys::add))
+        .routes(routes!(journeys::dry_run))
+        .routes(routes!(journeys::one, journeys::remove))
+        .routes(routes!(journeys::elements))
+        .routes(routes!(journeys::counts))
+        .routes(routes!(journeys::user, journeys::set, journeys::forget))
+        .routes(routes!(journeys::opt_out))
+        .routes(routes!(journeys::resend))
+        .routes(routes!(journeys::events))
 }
 
 fn all() -> (OpenApiRouter<Api>, OpenApiRouter<Api>) {
