@@ -300,6 +300,16 @@ pub const WATCH_BYTES_MAX: usize = 16 * 1_024 * 1_024;
 /// Journal entries that a listener reads from the store in one go: others read between.
 pub const WATCH_PAGE: usize = 256;
 
+/// Pause between two looks at a store that several processes share, for entries of the others,
+/// while there are some. Each look has two or three statements.
+pub const FEED_PAUSE_MIN: Duration = Duration::from_millis(20);
+
+/// The same while nothing comes: four statements a second of a node at which somebody listens.
+pub const FEED_PAUSE_MAX: Duration = Duration::from_millis(250);
+
+/// Pause after a look that has failed.
+pub const FEED_AGAIN: Duration = Duration::from_secs(1);
+
 /// Plans that a listener keeps in memory; others are read from the store when something happens to
 /// them.
 pub const WATCH_PLANS_MAX: usize = 1_024;

@@ -170,6 +170,24 @@ impl StoreReader for Reader {
         Ok(all)
     }
 
+    fn last_place(&mut self) -> Result<Seq, StoreError> {
+        let sql = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM tw.place";
+        let rows = self.session.read(sql, &[])?;
+        rows.first().map_or(Ok(0), |row| count(row, 0))
+    }
+
+    /// The transactions that have locked rows of writers: each commit does so before it takes its
+    /// places, and keeps that lock on the table until its entries are visible. Transactions of
+    /// other programs do not count, however long they last.
+    fn writes_under_way(&mut self) -> Result<Vec<String>, StoreError> {
+        let sql = "SELECT DISTINCT virtualtransaction FROM pg_catalog.pg_locks
+            WHERE relation = 'tw.writers'::pg_catalog.regclass AND granted
+                AND mode IN ('RowShareLock', 'RowExclusiveLock')
+                AND database = (SELECT oid FROM pg_catalog.pg_database
+                    WHERE datname = pg_catalog.current_database())";
+        self.session.read(sql, &[])?.iter().map(|row| string(row, 0)).collect()
+    }
+
     fn behind(&mut self) -> Result<Vec<(PlanId, Seq)>, StoreError> {
         let sql = "SELECT plan, max(seq) FROM tw.journal
             WHERE seq > (SELECT min(projected) FROM tw.writers) GROUP BY plan ORDER BY plan";

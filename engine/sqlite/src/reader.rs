@@ -11,6 +11,7 @@ use turnwheel_engine::{PlanId, StoreError, Time};
 
 use crate::cell::number;
 use crate::error::failure_in;
+use crate::writer::NOW;
 use crate::{counts, list, schedules, states, tallies, values, worlds};
 
 pub(super) struct Reader {
@@ -133,6 +134,11 @@ impl StoreReader for Reader {
             entry.records = values::whole(&self.connection, entry.plan, kept)?;
         }
         Ok(entries)
+    }
+
+    fn last_place(&mut self) -> Result<Seq, StoreError> {
+        let last = self.connection.query_row(NOW, [], |row| row.get(2));
+        last.map_err(|error| failure_in(&self.connection, &error))
     }
 
     fn behind(&mut self) -> Result<Vec<(PlanId, Seq)>, StoreError> {

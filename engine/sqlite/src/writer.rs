@@ -30,7 +30,7 @@ const SYNC_NORMAL: i64 = 1;
 /// State that other writers may have changed: whether this one is refused, the version of the
 /// worlds, and the newest place that is taken. The newest entries may have been removed: places up
 /// to the mark of a writer are never taken again.
-const NOW: &str = "SELECT (SELECT value FROM meta WHERE name = 'fence'),
+pub(super) const NOW: &str = "SELECT (SELECT value FROM meta WHERE name = 'fence'),
     (SELECT value FROM meta WHERE name = 'worlds'),
     max(coalesce((SELECT max(seq) FROM journal), 0),
         (SELECT value FROM meta WHERE name = 'projected'),

@@ -53,7 +53,7 @@ use crate::store::{
     slot_of, Append, Change, Members, PlanRow, Removal, ScheduleWrite, Seq, Slots, Store,
     StoreReader, Swap, Verdict,
 };
-use crate::watch::{Buffer, Listeners};
+use crate::watch::{Bell, Buffer, Listeners};
 
 /// Called with the outcome of a change.
 pub(crate) type Ticket = Box<dyn FnOnce(Result<Verdict, StoreError>) + Send>;
@@ -298,6 +298,16 @@ impl Journal {
             writer.listeners.add(buffer);
             writer.last
         })
+    }
+
+    /// Rings when entries of this process become durable, as long as the bell is kept.
+    pub(crate) fn ring(&self, bell: &Arc<Bell>) {
+        let bell = Arc::clone(bell);
+        let added = self.writer.submit(move |writer, _| writer.listeners.add_bell(&bell));
+        if let Err(error) = added {
+            // It is only a hint.
+            tracing::debug!(kind = %error.kind, "own entries are looked for later");
+        }
     }
 
     /// Brings all rows up to date: a query after the completion sees everything that was durable

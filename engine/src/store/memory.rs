@@ -380,6 +380,10 @@ impl StoreReader for Reader {
         entries.map(whole).collect()
     }
 
+    fn last_place(&mut self) -> Result<Seq, StoreError> {
+        Ok(self.data.lock().last)
+    }
+
     fn behind(&mut self) -> Result<Vec<(PlanId, Seq)>, StoreError> {
         let data = self.data.lock();
         let mut heads = BTreeMap::new();

@@ -62,6 +62,24 @@ pub trait StoreReader: Send {
     /// The store failed.
     fn journal(&mut self, after: Seq, limit: usize) -> Result<Vec<Written>, StoreError>;
 
+    /// The newest place of the journal that was given out. Its entry may never become visible.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn last_place(&mut self) -> Result<Seq, StoreError>;
+
+    /// The writes that are under way and may have taken places already, by any names that are used
+    /// once. Entries of a write that took a place before this call and is not named are visible to
+    /// reads that begin after it. Empty for stores that give places out as entries become visible.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn writes_under_way(&mut self) -> Result<Vec<String>, StoreError> {
+        Ok(Vec::new())
+    }
+
     /// The locks that plans have, by name.
     ///
     /// # Errors

@@ -2,8 +2,8 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
-use std::sync::Arc;
-use std::task::Waker;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 
@@ -11,48 +11,105 @@ use crate::id::PlanId;
 use crate::limits::WATCH_BYTES_MAX;
 use crate::store::{Append, Seq, Verdict, Written};
 
-/// The listeners; owned by the journal's writer. Without listeners it costs one look at a length
-/// for each commit.
+/// The listeners; owned by the journal's writer, and by the feed of all nodes. Without listeners it
+/// costs one look at a length for each commit.
 #[derive(Default)]
-pub(crate) struct Listeners(Vec<Arc<Buffer>>);
+pub(crate) struct Listeners {
+    buffers: Vec<Arc<Buffer>>,
+    bells: Vec<Weak<Bell>>,
+}
 
 impl Listeners {
     pub(crate) fn add(&mut self, buffer: Arc<Buffer>) {
-        self.0.push(buffer);
+        self.buffers.push(buffer);
+    }
+
+    /// Rings from now on when something becomes durable.
+    pub(crate) fn add_bell(&mut self, bell: &Arc<Bell>) {
+        self.bells.push(Arc::downgrade(bell));
+    }
+
+    /// Whether nobody listens any more.
+    pub(crate) fn is_empty(&mut self) -> bool {
+        // A buffer without another holder has no reader.
+        self.buffers.retain(|buffer| Arc::strong_count(buffer) > 1);
+        self.buffers.is_empty()
     }
 
     /// Gives them what has become durable, in the order of the journal.
     pub(crate) fn durable(&mut self, appends: &[Append], verdicts: &[Verdict]) {
-        if self.0.is_empty() {
-            return;
+        if !self.bells.is_empty() && verdicts.iter().any(|it| matches!(it, Verdict::Written(_))) {
+            self.bells.retain(|bell| bell.upgrade().is_some_and(|bell| bell.ring()));
         }
-        // A buffer without another holder has no reader.
-        self.0.retain(|buffer| Arc::strong_count(buffer) > 1);
-        if self.0.is_empty() {
+        if self.buffers.is_empty() || self.is_empty() {
             return;
         }
         for (append, verdict) in appends.iter().zip(verdicts) {
             let Verdict::Written(seq) = verdict else { continue };
-            let wanted: Vec<&Arc<Buffer>> =
-                self.0.iter().filter(|buffer| buffer.wants(append.plan)).collect();
-            if wanted.is_empty() {
+            if !self.are_wanted(append.plan) {
                 continue;
             }
             let (plan, prev, records) = (append.plan, append.prev, append.records.clone());
-            let entry = Arc::new(Written { seq: *seq, plan, prev, records });
-            wanted.into_iter().for_each(|buffer| buffer.push(&entry));
+            self.push(Written { seq: *seq, plan, prev, records });
         }
-        self.0.iter().for_each(|buffer| buffer.wake());
+        self.wake();
+    }
+
+    /// Gives them entries that were read, in the order of the journal.
+    pub(crate) fn read(&self, entries: Vec<Written>) {
+        entries.into_iter().for_each(|entry| self.push(entry));
+        self.wake();
+    }
+
+    fn are_wanted(&self, plan: PlanId) -> bool {
+        self.buffers.iter().any(|buffer| buffer.wants(plan))
+    }
+
+    fn push(&self, entry: Written) {
+        let entry = Arc::new(entry);
+        let wanted = self.buffers.iter().filter(|buffer| buffer.wants(entry.plan));
+        wanted.for_each(|buffer| buffer.push(&entry));
+    }
+
+    fn wake(&self) {
+        self.buffers.iter().for_each(|buffer| buffer.wake());
     }
 }
 
 impl Drop for Listeners {
     /// Nothing will come any more.
     fn drop(&mut self) {
-        for buffer in &self.0 {
+        for buffer in &self.buffers {
             buffer.state.lock().is_closed = true;
             buffer.wake();
         }
+    }
+}
+
+/// A hint that something has become durable in this process: without its content.
+#[derive(Debug, Default)]
+pub(crate) struct Bell(Mutex<(bool, Option<Waker>)>);
+
+impl Bell {
+    /// Always true: the bell is there.
+    fn ring(&self) -> bool {
+        let waker = {
+            let mut state = self.0.lock();
+            state.0 = true;
+            state.1.take()
+        };
+        waker.into_iter().for_each(Waker::wake);
+        true
+    }
+
+    /// Whether it has rung since it was ready the last time.
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.0.lock();
+        if std::mem::take(&mut state.0) {
+            return Poll::Ready(());
+        }
+        state.1 = Some(cx.waker().clone());
+        Poll::Pending
     }
 }
 

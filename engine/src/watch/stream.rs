@@ -20,7 +20,7 @@ use crate::id::PlanId;
 use crate::journal::Journal;
 use crate::limits::{WATCH_ENTRIES, WATCH_ENTRIES_MAX, WATCH_PAGE};
 use crate::store::{Seq, Written};
-use crate::world::World;
+use crate::world::{Hub, World};
 
 /// Filter of happenings; by default everything from now on.
 ///
@@ -38,6 +38,7 @@ pub struct WatchFilter {
     entries: Option<usize>,
     plans_only: bool,
     catches_up: bool,
+    all_nodes: bool,
 }
 
 impl WatchFilter {
@@ -81,6 +82,21 @@ impl WatchFilter {
     /// Reads missed entries from the store, instead of reporting [`Watched::Missed`].
     pub fn catching_up(mut self) -> Self {
         self.catches_up = true;
+        self
+    }
+
+    /// What happens at all nodes that share the store, instead of this process alone. Without
+    /// others it changes nothing.
+    ///
+    /// Happenings come in the order of their cursors, and cursors mean the same at every node: a
+    /// listener may go on at another one after its last cursor. A slow commit of one node holds up
+    /// what comes after it from all, until it has ended.
+    ///
+    /// Cost: the entries of all nodes are read from the store, once for all listeners of a process:
+    /// 4 statements a second while nothing happens. Happenings of other nodes come up to
+    /// [`FEED_PAUSE_MAX`](crate::limits::FEED_PAUSE_MAX) late.
+    pub fn all_nodes(mut self) -> Self {
+        self.all_nodes = true;
         self
     }
 
@@ -153,21 +169,42 @@ impl fmt::Debug for Watch {
 impl World {
     /// Listens to what happens to plans, from now on or [after a place](WatchFilter::after).
     ///
+    /// Of several nodes that share a store, these are the plans of this process, unless those of
+    /// [all nodes](WatchFilter::all_nodes) are asked for.
+    ///
     /// Cost: while somebody listens, a copy of each journal entry of the plans that are listened to; the
     /// listener replays the plans, and reads those from the store that it has not seen from their begin.
     /// While nobody does, nothing.
     pub fn watch(&self, filter: WatchFilter) -> Watch {
-        Watch::new(self.shared().journal().clone(), filter)
+        Watch::new(self.shared().hub(), filter)
+    }
+}
+
+impl World {
+    /// The newest place that the journal of the store has given out. A cursor beyond it is of another
+    /// store, or of entries that a fail-over or a restore has lost: a listener with it would miss
+    /// what comes until then.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub async fn newest_cursor(&self) -> Result<Cursor, StoreError> {
+        let last = self.shared().journal().read(|reader| reader.last_place()).await;
+        let last = last.unwrap_or_else(|failure| Err(StoreError::unanswered(&failure)));
+        last.map(Cursor::from)
     }
 }
 
 impl Watch {
-    pub(crate) fn new(journal: Journal, filter: WatchFilter) -> Self {
+    pub(crate) fn new(hub: &Hub, filter: WatchFilter) -> Self {
         let entries = filter.entries.unwrap_or(WATCH_ENTRIES).clamp(1, WATCH_ENTRIES_MAX);
         let buffer = Buffer::new(filter.plans.clone(), entries);
-        let joining = Some(journal.listen(Arc::clone(&buffer)));
+        let joining = Some(match filter.all_nodes {
+            true => hub.listen(Arc::clone(&buffer)),
+            false => hub.journal.listen(Arc::clone(&buffer)),
+        });
         Self {
-            journal,
+            journal: hub.journal.clone(),
             buffer,
             filter,
             joining,

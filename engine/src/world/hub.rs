@@ -10,7 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use turnwheel_runtime::{Group, Mailbox, Pinning, SpawnError, Task};
+use turnwheel_runtime::{Completion, Group, Mailbox, Pinning, SpawnError, Task};
 
 use super::node::Node;
 use super::own_groups::OwnGroups;
@@ -22,8 +22,9 @@ use crate::error::{BuildError, StoreError};
 use crate::id::PlanId;
 use crate::journal::Journal;
 use crate::limits::{DESK_MAX, REQUEST_AGAIN};
-use crate::store::{slot_of, Slots, Store, WorldKind, Worlds};
+use crate::store::{slot_of, Seq, Slots, Store, WorldKind, Worlds};
 use crate::time::Time;
+use crate::watch::{Buffer, Feed};
 
 /// Threads of the group that waits for the disk: the writer, one that reads meanwhile, and one that
 /// keeps the store in order.
@@ -135,7 +136,9 @@ pub(crate) struct Patience {
 
 /// Parts shared by the worlds of one process.
 pub(crate) struct Hub {
-    pub(super) journal: Journal,
+    pub(crate) journal: Journal,
+    /// Entries of all nodes, if other processes share the store.
+    feed: Option<Arc<Feed>>,
     pub(super) connector: Arc<dyn Connector>,
     pub(crate) group: Group,
     pub(super) store: String,
@@ -165,6 +168,7 @@ impl Hub {
         let desk = desk.map_err(|error: SpawnError<_>| BuildError::Threads(error.to_string()))?;
         let hub = Arc::new(Self {
             letters: Letters::new(&journal, &desk),
+            feed: lease.map(|_| Feed::new(&journal, group)),
             journal,
             connector,
             group: group.clone(),
@@ -209,6 +213,16 @@ impl Hub {
             // The waiter notices by the drop of its completer.
             tracing::warn!(kind = %error.kind, "a request to another world is refused");
         }
+    }
+
+    /// Gives the entries of all nodes to a listener, after the place that comes back.
+    pub(crate) fn listen(&self, buffer: Arc<Buffer>) -> Completion<Seq> {
+        let Some(feed) = &self.feed else { return self.journal.listen(buffer) };
+        let (joined, runs) = feed.join(buffer);
+        if let Some(runs) = runs {
+            self.spawn(runs);
+        }
+        joined
     }
 
     /// Worlds have come, gone, or got other plans.

@@ -56,6 +56,14 @@ impl StoreReader for Reader {
         self.inner()?.journal(after, limit)
     }
 
+    fn last_place(&mut self) -> Result<Seq, StoreError> {
+        self.inner()?.last_place()
+    }
+
+    fn writes_under_way(&mut self) -> Result<Vec<String>, StoreError> {
+        self.inner()?.writes_under_way()
+    }
+
     fn locks(&mut self) -> Result<Vec<(String, PlanId)>, StoreError> {
         self.inner()?.locks()
     }

@@ -5,6 +5,7 @@ mod adoption;
 mod children;
 mod drains;
 mod keys;
+mod live;
 mod lock_circles;
 mod requests;
 mod schedules;

@@ -57,7 +57,8 @@ pub(in crate::http) enum CloudEvents {
 
 /// Events of plans, as they become durable: server-sent events
 ///
-/// Each event has its place as id, its kind as name, and a `HappeningInfo` as data. An id alone
+/// Of several nodes that share a store, any node has the events of all of them, and a place means
+/// the same at each node. Each event has its place as id, its kind as name, and a `HappeningInfo` as data. An id alone
 /// gives the place at the begin of the stream, and after a while without events. A reader that is
 /// too slow gets the event `cut_off` and the end of the stream. A reader that reconnects with the
 /// last id as `Last-Event-ID`, as browsers do by themselves, or as `after`, misses nothing. With
@@ -76,7 +77,7 @@ pub(in crate::http) async fn live(
 ) -> Result<Response, Problem> {
     api.takes_work()?;
     let wrong = |detail: String| Problem::new(Code::QueryInvalid, detail);
-    let mut filter = WatchFilter::new();
+    let mut filter = WatchFilter::new().all_nodes();
     let plans = query.plan.as_deref().unwrap_or_default();
     let plans: Vec<&str> = plans.split(',').filter(|plan| !plan.is_empty()).collect();
     if plans.len() > LIVE_PLANS_MAX {
@@ -99,6 +100,15 @@ pub(in crate::http) async fn live(
             },
         )?;
     if let Some(after) = after {
+        if after.seq > api.world().newest_cursor().await?.seq {
+            return Err(Problem::new(
+                Code::CursorInvalid,
+                format!(
+                    "the journal has not come to place {after}: it is of another store, or of \
+                     entries that a restore or a fail-over has lost. Open the stream without a place"
+                ),
+            ));
+        }
         filter = filter.after(after);
     }
     let flows = query.cloudevents.map(|wanted| {

@@ -2,6 +2,7 @@
 //! started again, while a client triggers plans.
 
 mod failover;
+mod live;
 mod rolling;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -1,0 +1,274 @@
+//! Live events of all nodes: a commit that is late, listeners that are slow, many of them, and nodes
+//! that are killed.
+
+use std::collections::BTreeMap;
+use std::future::{poll_fn, Future};
+use std::pin::pin;
+use std::sync::mpsc::channel;
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+use tokio_postgres::NoTls;
+use turnwheel_engine::watch::{Cursor, Happening, Watch, WatchFilter, Watched, What};
+use turnwheel_engine::{PlanId, PlanState, SharedStore, TriggerOptions, World};
+use turnwheel_runtime::completion::block_on;
+
+use super::{finished, has_owners, trigger, until, Client, Process, LONG_LEASE};
+use crate::server::{name, sql, start, store_of, url};
+use crate::worlds::{check, Add, Chain, Runs};
+
+/// Listeners at a time.
+const MANY: usize = 100;
+
+/// Plans of a test.
+const PLANS: u64 = 60;
+
+/// A connection that keeps its transaction.
+struct Session {
+    runtime: Runtime,
+    client: tokio_postgres::Client,
+}
+
+impl Session {
+    fn open(url: &str) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let base = url.split('?').next().expect("a text has a beginning").to_owned();
+        let client = runtime.block_on(async {
+            let (client, connection) =
+                tokio_postgres::connect(&base, NoTls).await.expect("a server");
+            tokio::spawn(connection);
+            client
+        });
+        Self { runtime, client }
+    }
+
+    fn run(&self, text: &str) {
+        self.runtime.block_on(self.client.batch_execute(text)).expect("a statement");
+    }
+}
+
+/// A node in this process.
+struct Node {
+    world: World,
+    store: SharedStore,
+}
+
+impl Node {
+    fn new(url: &str, name: &str) -> Self {
+        let store = SharedStore::node(store_of(url), Duration::from_secs(LONG_LEASE));
+        let store = store.expect("it opens");
+        let builder = World::builder().name(name).action(Add(Runs::default())).action(Chain);
+        Self { world: builder.join(&store).expect("it joins"), store }
+    }
+
+    fn watch(&self, filter: WatchFilter) -> Watch {
+        let mut watch = self.world.watch(filter.all_nodes());
+        block_on(pin!(poll_fn(|cx| watch.poll_listening(cx)))).expect("no worker of a group");
+        watch
+    }
+
+    fn end(self) {
+        self.world.shutdown().expect("it ends");
+        self.store.close().expect("it ends");
+    }
+}
+
+/// The next thing that happens.
+fn next(watch: &mut Watch) -> Happening {
+    match watch.wait_next() {
+        Ok(Some(Watched::Happened(happening))) => *happening,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What happens until so many plans have stopped.
+fn until_stopped(watch: &mut Watch, count: usize) -> Vec<Happening> {
+    let (mut told, mut ended) = (Vec::new(), 0);
+    while ended < count {
+        let happening = next(watch);
+        ended += usize::from(happening.plan_state() == Some(PlanState::Stopped));
+        told.push(happening);
+    }
+    told
+}
+
+/// Each is told once, and each plan in the order of its states.
+fn check_order(told: &[Happening]) {
+    let mut states: BTreeMap<PlanId, PlanState> = BTreeMap::new();
+    for pair in told.windows(2) {
+        assert!(pair[0].cursor < pair[1].cursor, "{} and {}", pair[0], pair[1]);
+    }
+    for happening in told {
+        let What::Plan { from, to, .. } = happening.what else { continue };
+        assert_eq!(states.insert(happening.plan, to), from, "{happening}");
+    }
+}
+
+fn cursors(told: &[Happening]) -> Vec<Cursor> {
+    told.iter().map(|happening| happening.cursor).collect()
+}
+
+/// A plan whose first commit lasts until the lock 7 is free, after it has taken its place.
+fn late_commits(schema: &str, plan: &str) -> String {
+    format!(
+        "CREATE FUNCTION {schema}.wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF position('{plan}'::bytea IN NEW.records) > 0 THEN
+                PERFORM pg_advisory_xact_lock_shared(7);
+            END IF;
+            RETURN NULL;
+        END $$;
+        CREATE TRIGGER late AFTER INSERT ON {schema}.journal
+            FOR EACH ROW EXECUTE FUNCTION {schema}.wait()"
+    )
+}
+
+#[test]
+fn entry_of_a_late_commit_is_told_before_those_that_became_visible_earlier() {
+    let server = start(&[]);
+    let schema = name();
+    let url = format!("{}?schema={schema}", server.url("postgres"));
+    let (one, two) = (Node::new(&url, "one"), Node::new(&url, "two"));
+    until("both have slots", || one.world.worlds().iter().all(|world| world.slots > 0));
+    let mut watches = [one.watch(WatchFilter::new()), two.watch(WatchFilter::new())];
+    // Others than writers of the store: they hold up nothing, as long as they last.
+    let foreign = Session::open(&url);
+    foreign
+        .run("BEGIN; CREATE TABLE public.other (a integer); INSERT INTO public.other VALUES (1)");
+    let holder = Session::open(&url);
+    holder.run(&late_commits(&schema, "a-late-one"));
+    holder.run("SELECT pg_advisory_lock(7)");
+    let options = TriggerOptions::new().by("a-late-one");
+    let late = one.world.trigger_with::<Chain>(options, 1);
+    let late = std::thread::spawn(move || late.wait().expect("it is taken"));
+    let waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+    until("its commit has a place and lasts", || sql(&url, waits) == ["1"]);
+    let quick = two.world.trigger::<Chain>(2).wait().expect("it is taken");
+    check(&finished(&quick), 2);
+    // The other node's entries are in the journal, behind a place that is open.
+    let seen = sql(&url, &format!("SELECT count(*) FROM {schema}.journal"));
+    assert!(seen[0].parse::<u64>().expect("a number") > 3, "{seen:?}");
+    let mut cx = Context::from_waker(Waker::noop());
+    let (_never, timer) = channel::<()>();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(1) {
+        for watch in &mut watches {
+            let now = pin!(watch.next()).poll(&mut cx);
+            assert!(now.is_pending(), "{now:?}");
+        }
+        let _elapsed = timer.recv_timeout(Duration::from_millis(20));
+    }
+    holder.run("SELECT pg_advisory_unlock(7)");
+    let late = late.join().expect("no panic");
+    check(&finished(&late), 1);
+    let told = watches.each_mut().map(|watch| until_stopped(watch, 2));
+    told.iter().for_each(|told| check_order(told));
+    assert_eq!(cursors(&told[0]), cursors(&told[1]));
+    assert_eq!(told[0][0].plan, late.id(), "its place is the first one");
+    assert!(told[0].iter().any(|happening| happening.plan == quick.id()));
+    let mut again = two.watch(WatchFilter::new().after(Cursor::START));
+    assert_eq!(cursors(&until_stopped(&mut again, 2)), cursors(&told[0]));
+    foreign.run("ROLLBACK");
+    one.end();
+    two.end();
+}
+
+#[test]
+fn plans_of_killed_nodes_are_told_once_and_cursors_go_on_at_other_nodes() {
+    let (server, folder) = (start(&[]), tempfile::tempdir().expect("a folder"));
+    let url = format!("{}?schema={}", server.url("postgres"), name());
+    let effects = folder.path().join("effects");
+    let node =
+        |name: &str| Process::start(&url, &effects, name, [LONG_LEASE, 0]).expect("it joins");
+    let mut nodes: Vec<Process> = ["a", "b", "c"].map(node).into();
+    let client = Client::new(&url, LONG_LEASE);
+    let mine = Node::new(&url, "mine");
+    until("every slot has an owner", || has_owners(&client));
+    let mut watch = mine.watch(WatchFilter::new().after(Cursor::START));
+    let count = usize::try_from(PLANS).expect("few");
+    let told = std::thread::scope(|scope| {
+        let watching = scope.spawn(|| until_stopped(&mut watch, count));
+        let mut plans = Vec::new();
+        for number in 0..PLANS {
+            plans.push((number, trigger(&client.world, number)));
+            if number == PLANS / 2 {
+                nodes.remove(0).kill();
+            }
+        }
+        plans.iter().for_each(|(number, plan)| check(&finished(plan), *number));
+        watching.join().expect("no panic")
+    });
+    check_order(&told);
+    drop(watch);
+    // The cursor of one world goes on in another one, wherever it is.
+    let other = Node::new(&url, "other");
+    for place in [0, told.len() / 3, told.len() - 2] {
+        let after = told[place].cursor;
+        let rest = &told[place + 1..];
+        let ended = |told: &[Happening]| {
+            told.iter().filter(|it| it.plan_state() == Some(PlanState::Stopped)).count()
+        };
+        let mut watch = other.watch(WatchFilter::new().after(after));
+        assert_eq!(cursors(&until_stopped(&mut watch, ended(rest))), cursors(rest));
+    }
+    other.end();
+    mine.end();
+    nodes.into_iter().for_each(Process::end);
+    client.end();
+}
+
+#[test]
+fn many_listeners_and_slow_ones_are_told_the_same() {
+    let url = url();
+    let (one, two) = (Node::new(&url, "one"), Node::new(&url, "two"));
+    until("both have slots", || one.world.worlds().iter().all(|world| world.slots > 0));
+    let mut many: Vec<Watch> = (0..MANY).map(|_| two.watch(WatchFilter::new())).collect();
+    let mut slow = two.watch(WatchFilter::new().buffer(4));
+    let mut catching_up = one.watch(WatchFilter::new().buffer(4).catching_up());
+    for number in 0..20 {
+        let world = if number % 2 == 0 { &one.world } else { &two.world };
+        check(&finished(&trigger(world, number)), number);
+    }
+    let told = until_stopped(&mut many[0], 20);
+    check_order(&told);
+    for watch in &mut many[1..] {
+        assert_eq!(cursors(&until_stopped(watch, 20)), cursors(&told));
+    }
+    assert_eq!(cursors(&until_stopped(&mut catching_up, 20)), cursors(&told));
+    let missed = slow.wait_next().expect("it reads").expect("it goes on");
+    let Watched::Missed { entries, .. } = missed else { panic!("{missed:?}") };
+    assert!(entries > 20, "{entries}");
+    slow.catch_up();
+    assert_eq!(cursors(&until_stopped(&mut slow, 20)), cursors(&told));
+    one.end();
+    two.end();
+}
+
+#[test]
+fn idle_node_looks_for_events_only_while_somebody_listens() {
+    let server = start(&[]);
+    let schema = name();
+    let url = format!("{}?schema={schema}", server.url("postgres"));
+    let node = Node::new(&url, "one");
+    until("it has slots", || node.world.worlds().iter().all(|world| world.slots > 0));
+    // Each look reads the sequence of places, and what else does is rare.
+    let looks = || {
+        let text = format!("SELECT pg_stat_get_blocks_fetched('{schema}.place'::regclass)");
+        sql(&url, &text)[0].parse::<u64>().expect("a number")
+    };
+    let during = |seconds: u64| {
+        let (_never, timer) = channel::<()>();
+        let before = looks();
+        let _elapsed = timer.recv_timeout(Duration::from_secs(seconds));
+        looks() - before
+    };
+    until("the start is over", || during(3) == 0);
+    let watch = node.watch(WatchFilter::new());
+    until("looks are counted", || during(2) > 2);
+    let watched = during(6);
+    assert!((12..=30).contains(&watched), "{watched} looks in six seconds");
+    drop(watch);
+    until("nobody looks any more", || during(3) == 0);
+    node.end();
+}

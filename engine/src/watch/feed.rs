@@ -1,0 +1,230 @@
+//! The entries of all processes that share a store, for the listeners of this one.
+//!
+//! All of them are in the journal, in the order of their places. So the feed reads the journal on,
+//! up to its [`Horizon`], once for all listeners. It begins with the first listener and ends with
+//! the last: without any the store is not asked. A place means the same at every node, so a
+//! listener goes on at another node with the cursor that it has.
+//!
+//! ```text
+//! idle --join--> starting --first horizon--> reading --no listeners--> idle
+//! ```
+//!
+//! A listener that joins while it reads begins at the place that the feed has reached: entries
+//! after it are given to the listener, earlier ones it reads by itself.
+
+use std::future::{poll_fn, Future};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use turnwheel_runtime::completion::completion;
+use turnwheel_runtime::{Completer, Completion, Group};
+
+use super::buffer::{Bell, Buffer, Listeners};
+use super::horizon::Horizon;
+use crate::error::StoreError;
+use crate::journal::Journal;
+use crate::limits::{FEED_AGAIN, FEED_PAUSE_MAX, FEED_PAUSE_MIN, WATCH_PAGE};
+use crate::store::{Seq, StoreReader, Written};
+
+/// Reads the entries of all nodes while somebody listens.
+pub(crate) struct Feed {
+    journal: Journal,
+    group: Group,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    is_running: bool,
+    /// The listeners have all entries up to this one; unknown at the start. It is that of a visible
+    /// entry: places of writes that were taken back may be given out again after a crash.
+    at: Option<Seq>,
+    listeners: Listeners,
+    /// Those who wait for the first place.
+    joining: Vec<(Arc<Buffer>, Completer<Seq>)>,
+}
+
+/// How far the store has been looked at.
+#[derive(Default)]
+struct Reading {
+    horizon: Horizon,
+    /// All entries up to this place were read; unknown at the start.
+    looked: Option<Seq>,
+}
+
+/// The outcome of one look at the store.
+enum Found {
+    /// The first place is not known yet.
+    Unknown,
+    /// Entries to tell, in their order, and whether there are further ones.
+    Entries { entries: Vec<Written>, is_more: bool },
+    /// The journal ends here, before entries that were told.
+    Lost(Seq),
+}
+
+impl Feed {
+    pub(crate) fn new(journal: &Journal, group: &Group) -> Arc<Self> {
+        let (journal, group) = (journal.clone(), group.clone());
+        Arc::new(Self { journal, group, state: Mutex::default() })
+    }
+
+    /// Gives all entries after the place that comes back to a listener. If the feed was idle there
+    /// is a future too, which has to run.
+    pub(crate) fn join(
+        self: &Arc<Self>,
+        buffer: Arc<Buffer>,
+    ) -> (Completion<Seq>, Option<impl Future<Output = ()> + Send + 'static>) {
+        let mut state = self.state.lock();
+        let joined = match state.at {
+            Some(at) => {
+                state.listeners.add(buffer);
+                Completion::done(at)
+            }
+            None => {
+                let (done, joined) = completion();
+                state.joining.push((buffer, done));
+                joined
+            }
+        };
+        let begins = !std::mem::replace(&mut state.is_running, true);
+        let running = begins.then(|| Running { feed: Arc::clone(self), is_over: false });
+        (joined, running.map(Running::run))
+    }
+
+    /// Gives entries to the listeners. They are at the last of them, or at the first place.
+    fn tell(&self, entries: Vec<Written>, first: Seq) {
+        let mut state = self.state.lock();
+        let at = entries.last().map(|last| last.seq).or(state.at).unwrap_or(first);
+        state.at = Some(at);
+        state.listeners.read(entries);
+        let joining = std::mem::take(&mut state.joining);
+        let joined: Vec<Completer<Seq>> = joining
+            .into_iter()
+            .map(|(buffer, done)| {
+                state.listeners.add(buffer);
+                done
+            })
+            .collect();
+        drop(state);
+        for done in joined {
+            // The listener may be gone.
+            let _gone = done.complete(at);
+        }
+    }
+
+    /// A pause, which an own entry ends after its first part.
+    async fn pause(&self, bell: &Bell, pause: Duration) -> Result<(), ()> {
+        self.group.sleep(pause.min(FEED_PAUSE_MIN)).await.map_err(drop)?;
+        let mut rest = self.group.sleep(pause.saturating_sub(FEED_PAUSE_MIN));
+        poll_fn(|cx| match bell.poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Ok(())),
+            Poll::Pending => Pin::new(&mut rest).poll(cx).map(|slept| slept.map_err(drop)),
+        })
+        .await
+    }
+}
+
+/// A feed that reads. However it ends, its listeners are told that nothing comes any more.
+struct Running {
+    feed: Arc<Feed>,
+    /// It has ended for want of listeners: another one may run already.
+    is_over: bool,
+}
+
+impl Running {
+    async fn run(mut self) {
+        let feed = Arc::clone(&self.feed);
+        let bell = Arc::default();
+        feed.journal.ring(&bell);
+        let (mut reading, mut pause) = (Reading::default(), FEED_PAUSE_MIN);
+        while self.is_wanted() {
+            let (before, at) = (reading.place(), feed.state.lock().at);
+            let look = feed.journal.read(move |reader| {
+                let found = reading.look(reader, at);
+                (reading, found)
+            });
+            let Ok((read, found)) = look.await else { return };
+            reading = read;
+            pause = match reading.place() == before {
+                true => (pause * 2).min(FEED_PAUSE_MAX),
+                false => FEED_PAUSE_MIN,
+            };
+            match found {
+                Ok(Found::Unknown) => {}
+                Ok(Found::Entries { entries, is_more }) => {
+                    feed.tell(entries, reading.looked.unwrap_or_default());
+                    if is_more {
+                        continue;
+                    }
+                }
+                Ok(Found::Lost(last)) => {
+                    tracing::error!(last, told = at, "the database lacks entries that were told");
+                    return;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "live events of all nodes come later");
+                    pause = FEED_AGAIN;
+                }
+            }
+            if feed.pause(&bell, pause).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Whether somebody listens; if not, the feed is idle.
+    fn is_wanted(&mut self) -> bool {
+        let mut state = self.feed.state.lock();
+        if !state.joining.is_empty() || !state.listeners.is_empty() {
+            return true;
+        }
+        *state = State::default();
+        self.is_over = true;
+        false
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let ended = std::mem::take(&mut *self.feed.state.lock());
+            // Wakes the listeners.
+            drop(ended);
+        }
+    }
+}
+
+impl Reading {
+    /// Changes when a look has shown something new.
+    fn place(&self) -> (Option<Seq>, Option<Seq>) {
+        (self.looked, self.horizon.next_place())
+    }
+
+    /// Reads entries after the place that was looked at; the listeners are at `at`.
+    fn look(&mut self, reader: &mut dyn StoreReader, at: Option<Seq>) -> Result<Found, StoreError> {
+        // In this order: a write that has a place up to `last` has begun by now.
+        let last = reader.last_place()?;
+        if at.is_some_and(|at| at > last) {
+            return Ok(Found::Lost(last));
+        }
+        let complete = match self.horizon.is_at(last) {
+            true => Some(last),
+            false => self.horizon.look(last, reader.writes_under_way()?),
+        };
+        let Some(complete) = complete else { return Ok(Found::Unknown) };
+        let looked = *self.looked.get_or_insert(complete);
+        if complete <= looked {
+            return Ok(Found::Entries { entries: Vec::new(), is_more: false });
+        }
+        let mut entries = reader.journal(looked, WATCH_PAGE)?;
+        let is_page = entries.len() >= WATCH_PAGE;
+        entries.retain(|entry| entry.seq <= complete);
+        let is_more = is_page && entries.len() >= WATCH_PAGE;
+        let end = entries.last().filter(|_| is_more).map(|last| last.seq);
+        self.looked = Some(end.unwrap_or(complete));
+        Ok(Found::Entries { entries, is_more })
+    }
+}
