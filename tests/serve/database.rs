@@ -2,6 +2,7 @@
 //! are asked for, by `.ci/run postgres`.
 
 mod jobs;
+mod live;
 mod rolling;
 
 use serde_json::{json, Value};

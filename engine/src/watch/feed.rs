@@ -24,9 +24,10 @@ use turnwheel_runtime::{Completer, Completion, Group};
 
 use super::buffer::{Bell, Buffer, Listeners};
 use super::horizon::Horizon;
+use super::page::Page;
 use crate::error::StoreError;
 use crate::journal::Journal;
-use crate::limits::{FEED_AGAIN, FEED_PAUSE_MAX, FEED_PAUSE_MIN, WATCH_PAGE};
+use crate::limits::{FEED_AGAIN, FEED_PAUSE_MAX, FEED_PAUSE_MIN};
 use crate::store::{Seq, StoreReader, Written};
 
 /// Reads the entries of all nodes while somebody listens.
@@ -219,12 +220,11 @@ impl Reading {
         if complete <= looked {
             return Ok(Found::Entries { entries: Vec::new(), is_more: false });
         }
-        let mut entries = reader.journal(looked, WATCH_PAGE)?;
-        let is_page = entries.len() >= WATCH_PAGE;
-        entries.retain(|entry| entry.seq <= complete);
-        let is_more = is_page && entries.len() >= WATCH_PAGE;
-        let end = entries.last().filter(|_| is_more).map(|last| last.seq);
-        self.looked = Some(end.unwrap_or(complete));
+        let Page { entries, until, is_more, damage } = Page::read(reader, looked, complete)?;
+        self.looked = Some(until);
+        if let Some(error) = damage {
+            tracing::error!(%error, after = looked, "live events lack an entry that is damaged");
+        }
         Ok(Found::Entries { entries, is_more })
     }
 }

@@ -13,6 +13,7 @@ mod derive;
 mod feed;
 mod happening;
 mod horizon;
+mod page;
 mod replay;
 mod stream;
 

@@ -13,12 +13,13 @@ use turnwheel_runtime::completion::block_on;
 use turnwheel_runtime::{Completion, Failure};
 
 use super::buffer::{Buffer, Taken};
+use super::page::Page;
 use super::replay::Replay;
 use super::{Cursor, Happening, What};
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::journal::Journal;
-use crate::limits::{WATCH_ENTRIES, WATCH_ENTRIES_MAX, WATCH_PAGE};
+use crate::limits::{WATCH_ENTRIES, WATCH_ENTRIES_MAX};
 use crate::store::{Seq, Written};
 use crate::world::{Hub, World};
 
@@ -141,7 +142,7 @@ pub struct Watch {
     buffer: Arc<Buffer>,
     filter: WatchFilter,
     joining: Option<Completion<Seq>>,
-    reading: Option<Completion<Page>>,
+    reading: Option<Completion<Told>>,
     /// Nothing while it is with a reader.
     replay: Option<Box<Replay>>,
     ready: VecDeque<Result<Watched, StoreError>>,
@@ -154,7 +155,8 @@ pub struct Watch {
     is_over: bool,
 }
 
-struct Page {
+/// What happened by some entries.
+struct Told {
     replay: Box<Replay>,
     at: Seq,
     told: Vec<Result<Happening, StoreError>>,
@@ -284,9 +286,9 @@ impl Watch {
                 return Poll::Ready(None);
             }
             if let Some(reading) = &mut self.reading {
-                let Poll::Ready(page) = Pin::new(reading).poll(cx) else { return Poll::Pending };
+                let Poll::Ready(told) = Pin::new(reading).poll(cx) else { return Poll::Pending };
                 self.reading = None;
-                self.read(page);
+                self.read(told);
                 continue;
             }
             if self.at < self.gap_until {
@@ -353,45 +355,35 @@ impl Watch {
                         Ok(told) => told.into_iter().map(Ok).collect(),
                         Err(error) => vec![Err(error)],
                     };
-                    Page { replay, at: entry.seq, told }
+                    Told { replay, at: entry.seq, told }
                 }));
             }
         }
     }
 
     /// Reads on from the store.
-    fn page(&mut self) -> Completion<Page> {
+    fn page(&mut self) -> Completion<Told> {
         let mut replay = self.replay.take().expect("no reader has it");
         let (after, until, buffer) = (self.at, self.gap_until, Arc::clone(&self.buffer));
         self.journal.read(move |reader| {
-            let mut told = Vec::new();
-            let entries = match reader.journal(after, WATCH_PAGE) {
-                Ok(entries) => entries,
-                Err(error) => return Page { replay, at: after, told: vec![Err(error)] },
+            let page = match Page::read(reader, after, until) {
+                Ok(page) => page,
+                Err(error) => return Told { replay, at: after, told: vec![Err(error)] },
             };
-            let is_last = entries.len() < WATCH_PAGE;
-            let mut at = after;
-            for entry in entries {
-                if entry.seq > until {
-                    break;
-                }
-                at = entry.seq;
-                if !buffer.wants(entry.plan) {
-                    continue;
-                }
-                match replay.entry_from(reader, &entry) {
+            let mut told: Vec<_> = page.damage.into_iter().map(Err).collect();
+            for entry in page.entries.iter().filter(|entry| buffer.wants(entry.plan)) {
+                match replay.entry_from(reader, entry) {
                     Ok(happenings) => told.extend(happenings.into_iter().map(Ok)),
                     Err(error) => told.push(Err(error)),
                 }
             }
-            let at = if is_last { until } else { at };
-            Page { replay, at, told }
+            Told { replay, at: page.until, told }
         })
     }
 
-    fn read(&mut self, page: Result<Page, Failure>) {
-        match page {
-            Ok(Page { replay, at, told }) => {
+    fn read(&mut self, told: Result<Told, Failure>) {
+        match told {
+            Ok(Told { replay, at, told }) => {
                 self.replay = Some(replay);
                 self.at = at;
                 self.tell(told);

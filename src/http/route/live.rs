@@ -15,6 +15,7 @@ use serde::Deserialize;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Interval};
 use turnwheel_engine::watch::{Cursor, Happening, Watch, WatchFilter, Watched};
+use turnwheel_engine::StoreError;
 use turnwheel_flow::{CloudEvent, FlowError, FlowEvents, Flows};
 use utoipa::{IntoParams, ToSchema};
 
@@ -232,6 +233,12 @@ impl Stream for Live {
                 Poll::Ready(Some(Ok(event("cut_off", None, &cut))))
             }
             Poll::Ready(Some(Ok(_))) => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Poll::Ready(Some(Err(error @ StoreError::Corrupt(_)))) => {
+                // Another stream would not understand it either.
+                tracing::error!(%error, "a stream of live events lacks an entry");
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }

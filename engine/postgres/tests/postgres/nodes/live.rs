@@ -5,16 +5,18 @@ use std::collections::BTreeMap;
 use std::future::{poll_fn, Future};
 use std::pin::pin;
 use std::sync::mpsc::channel;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 use tokio_postgres::NoTls;
 use turnwheel_engine::watch::{Cursor, Happening, Watch, WatchFilter, Watched, What};
-use turnwheel_engine::{PlanId, PlanState, SharedStore, TriggerOptions, World};
+use turnwheel_engine::{
+    Input, PlanId, PlanResult, PlanState, SharedStore, StoreError, TriggerOptions, World,
+};
 use turnwheel_runtime::completion::block_on;
 
-use super::{finished, has_owners, trigger, until, Client, Process, LONG_LEASE};
+use super::{finished, has_owners, trigger, until, Client, Process, LONG_LEASE, PATIENCE};
 use crate::server::{name, sql, start, store_of, url};
 use crate::worlds::{check, Add, Chain, Runs};
 
@@ -75,10 +77,23 @@ impl Node {
     }
 }
 
-/// The next thing that happens.
+/// The next thing that a listener is told.
+fn told(watch: &mut Watch) -> Result<Watched, StoreError> {
+    let mut cx = Context::from_waker(Waker::noop());
+    let (_never, timer) = channel::<()>();
+    let begun = Instant::now();
+    loop {
+        if let Poll::Ready(next) = pin!(watch.next()).poll(&mut cx) {
+            return next.expect("it goes on");
+        }
+        assert!(begun.elapsed() < PATIENCE, "nothing is told for {PATIENCE:?}");
+        let _elapsed = timer.recv_timeout(Duration::from_millis(5));
+    }
+}
+
 fn next(watch: &mut Watch) -> Happening {
-    match watch.wait_next() {
-        Ok(Some(Watched::Happened(happening))) => *happening,
+    match told(watch) {
+        Ok(Watched::Happened(happening)) => *happening,
         other => panic!("{other:?}"),
     }
 }
@@ -236,7 +251,7 @@ fn many_listeners_and_slow_ones_are_told_the_same() {
         assert_eq!(cursors(&until_stopped(watch, 20)), cursors(&told));
     }
     assert_eq!(cursors(&until_stopped(&mut catching_up, 20)), cursors(&told));
-    let missed = slow.wait_next().expect("it reads").expect("it goes on");
+    let missed = self::told(&mut slow).expect("it reads");
     let Watched::Missed { entries, .. } = missed else { panic!("{missed:?}") };
     assert!(entries > 20, "{entries}");
     slow.catch_up();
@@ -271,4 +286,54 @@ fn idle_node_looks_for_events_only_while_somebody_listens() {
     drop(watch);
     until("nobody looks any more", || during(3) == 0);
     node.end();
+}
+
+#[test]
+fn entry_that_lacks_its_large_value_is_left_out_and_others_are_told() {
+    let server = start(&[]);
+    let schema = name();
+    let url = format!("{}?schema={schema}", server.url("postgres"));
+    let (one, two) = (Node::new(&url, "one"), Node::new(&url, "two"));
+    until("both have slots", || one.world.worlds().iter().all(|world| world.slots > 0));
+    let mut live = two.watch(WatchFilter::new());
+    sql(
+        &url,
+        &format!(
+            "CREATE FUNCTION {schema}.lose() RETURNS trigger LANGUAGE plpgsql AS
+                $$ BEGIN RETURN NULL; END $$;
+            CREATE TRIGGER lost BEFORE INSERT ON {schema}.large_values
+                FOR EACH ROW EXECUTE FUNCTION {schema}.lose()"
+        ),
+    );
+    let large: Vec<Input<u64>> = (0..40_000).map(Input::from).collect();
+    let damaged = one.world.trigger::<Add>(large).wait().expect("it is taken");
+    assert_eq!(finished(&damaged).result(), PlanResult::Success, "it is whole in memory");
+    let whole = trigger(&one.world, 5);
+    check(&finished(&whole), 5);
+    let after_it = |watch: &mut Watch| {
+        let (mut of_whole, mut wrong) = (Vec::new(), Vec::new());
+        loop {
+            match told(watch) {
+                Ok(Watched::Happened(it)) if it.plan == whole.id() => {
+                    let is_over = it.plan_state() == Some(PlanState::Stopped);
+                    of_whole.push(*it);
+                    if is_over {
+                        return (of_whole, wrong);
+                    }
+                }
+                Ok(_) => {}
+                Err(error @ StoreError::Corrupt(_)) => wrong.push(error.to_string()),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    let (of_whole, wrong) = after_it(&mut live);
+    check_order(&of_whole);
+    assert!(!wrong.is_empty(), "what follows the entry is not understood without it");
+    let mut again = two.watch(WatchFilter::new().after(Cursor::START));
+    let (from_store, wrong) = after_it(&mut again);
+    assert_eq!(cursors(&from_store), cursors(&of_whole));
+    assert!(wrong.iter().any(|wrong| wrong.contains(&damaged.id().to_string())), "{wrong:?}");
+    one.end();
+    two.end();
 }
