@@ -153,13 +153,14 @@ impl Running {
                 true => (pause * 2).min(FEED_PAUSE_MAX),
                 false => FEED_PAUSE_MIN,
             };
-            match found {
-                Ok(Found::Unknown) => {}
+            let paused = match found {
+                Ok(Found::Unknown) => feed.pause(&bell, pause).await,
                 Ok(Found::Entries { entries, is_more }) => {
                     feed.tell(entries, reading.looked.unwrap_or_default());
                     if is_more {
                         continue;
                     }
+                    feed.pause(&bell, pause).await
                 }
                 Ok(Found::Lost(last)) => {
                     tracing::error!(last, told = at, "the database lacks entries that were told");
@@ -167,10 +168,10 @@ impl Running {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "live events of all nodes come later");
-                    pause = FEED_AGAIN;
+                    feed.group.sleep(FEED_AGAIN).await.map_err(drop)
                 }
-            }
-            if feed.pause(&bell, pause).await.is_err() {
+            };
+            if paused.is_err() {
                 return;
             }
         }
@@ -206,16 +207,17 @@ impl Reading {
 
     /// Reads entries after the place that was looked at; the listeners are at `at`.
     fn look(&mut self, reader: &mut dyn StoreReader, at: Option<Seq>) -> Result<Found, StoreError> {
-        // In this order: a write that has a place up to `last` has begun by now.
-        let last = reader.last_place()?;
-        if at.is_some_and(|at| at > last) {
-            return Ok(Found::Lost(last));
+        if self.looked >= self.horizon.complete() {
+            // In this order: a write that has a place up to `last` has begun by now.
+            let last = reader.last_place()?;
+            if at.is_some_and(|at| at > last) {
+                return Ok(Found::Lost(last));
+            }
+            if !self.horizon.is_at(last) {
+                self.horizon.look(last, reader.writes_under_way()?);
+            }
         }
-        let complete = match self.horizon.is_at(last) {
-            true => Some(last),
-            false => self.horizon.look(last, reader.writes_under_way()?),
-        };
-        let Some(complete) = complete else { return Ok(Found::Unknown) };
+        let Some(complete) = self.horizon.complete() else { return Ok(Found::Unknown) };
         let looked = *self.looked.get_or_insert(complete);
         if complete <= looked {
             return Ok(Found::Entries { entries: Vec::new(), is_more: false });

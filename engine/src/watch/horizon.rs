@@ -26,9 +26,13 @@ impl Horizon {
         self.next.as_ref().map(|(place, _)| *place)
     }
 
-    /// Takes one look: the newest place, and then, read after it, the writes under way. Returns the
-    /// place up to which a read that begins now finds all entries; `None` until one is known.
-    pub(super) fn look(&mut self, last: Seq, under_way: Vec<String>) -> Option<Seq> {
+    /// The place up to which a read that begins now finds all entries; `None` until one is known.
+    pub(super) fn complete(&self) -> Option<Seq> {
+        self.complete
+    }
+
+    /// Takes one look: the newest place, and then, read after it, the writes under way.
+    pub(super) fn look(&mut self, last: Seq, under_way: Vec<String>) {
         if let Some((place, open)) = &mut self.next {
             open.retain(|write| under_way.contains(write));
             if open.is_empty() {
@@ -42,7 +46,6 @@ impl Horizon {
         } else if self.next.is_none() && self.complete != Some(last) {
             self.next = Some((last, under_way));
         }
-        self.complete
     }
 }
 
@@ -57,13 +60,17 @@ mod tests {
     fn horizon_waits_for_the_writes_that_were_under_way_and_for_no_later_ones() {
         let under_way = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect();
         let mut horizon = Horizon::default();
-        assert_eq!(horizon.look(7, under_way(&["a"])), None);
-        assert_eq!(horizon.look(9, under_way(&["a", "b"])), None);
-        assert_eq!(horizon.look(12, under_way(&["b"])), Some(7));
-        assert_eq!(horizon.look(12, under_way(&["b", "c"])), Some(7));
-        assert_eq!(horizon.look(15, under_way(&["c"])), Some(12), "c took its places later");
-        assert!(!horizon.is_at(15));
-        assert_eq!(horizon.look(15, under_way(&[])), Some(15));
+        let mut look = |last, writes: &[&str]| {
+            horizon.look(last, under_way(writes));
+            horizon.complete()
+        };
+        assert_eq!(look(7, &["a"]), None);
+        assert_eq!(look(9, &["a", "b"]), None);
+        assert_eq!(look(12, &["b"]), Some(7));
+        assert_eq!(look(12, &["b", "c"]), Some(7));
+        assert_eq!(look(15, &["c"]), Some(12), "c took its places later");
+        assert_eq!(look(15, &["c"]), Some(12));
+        assert_eq!(look(15, &[]), Some(15));
         assert!(horizon.is_at(15));
     }
 
@@ -85,7 +92,8 @@ mod tests {
                         let last = store.last;
                         store.step(&mut dice);
                         let under_way = store.open.iter().map(|it| it.name.clone()).collect();
-                        let Some(until) = horizon.look(last, under_way) else { continue };
+                        horizon.look(last, under_way);
+                        let Some(until) = horizon.complete() else { continue };
                         store.step(&mut dice);
                         read.extend(store.between(at, until));
                         at = until.max(at);
@@ -95,7 +103,8 @@ mod tests {
             while !store.open.is_empty() {
                 store.end(&mut dice);
             }
-            let until = horizon.look(store.last, Vec::new()).expect("nothing is under way");
+            horizon.look(store.last, Vec::new());
+            let until = horizon.complete().expect("nothing is under way");
             read.extend(store.between(at, until));
             assert!(read.is_sorted(), "seed {seed}: {read:?}");
             let all: Vec<Seq> = store.visible.into_iter().collect();

@@ -2,7 +2,7 @@
 //! started again, while a client triggers plans.
 
 mod failover;
-mod live;
+pub(crate) mod live;
 mod rolling;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use turnwheel_engine::watch::{Cursor, WatchFilter};
 use turnwheel_engine::{SharedStore, World};
 use turnwheel_postgres::LocalServer;
 
+use crate::nodes::live::{check_order, until_stopped};
 use crate::server::{name, sql, start, store_of};
 use crate::worlds::{check, check_chains, Add, Chain, Runs};
 
@@ -111,6 +113,8 @@ fn nodes_work_through_a_pooler_in_transaction_mode() {
     for (number, plan) in &plans {
         check(&plan.finished().wait().expect("it ends"), *number);
     }
+    let filter = WatchFilter::new().all_nodes().after(Cursor::START);
+    check_order(&until_stopped(&mut client.watch(filter), 40));
     client.shutdown().expect("it ends");
     store.close().expect("it ends");
     for (world, store) in nodes {

@@ -99,7 +99,7 @@ fn next(watch: &mut Watch) -> Happening {
 }
 
 /// What happens until so many plans have stopped.
-fn until_stopped(watch: &mut Watch, count: usize) -> Vec<Happening> {
+pub(crate) fn until_stopped(watch: &mut Watch, count: usize) -> Vec<Happening> {
     let (mut told, mut ended) = (Vec::new(), 0);
     while ended < count {
         let happening = next(watch);
@@ -110,7 +110,7 @@ fn until_stopped(watch: &mut Watch, count: usize) -> Vec<Happening> {
 }
 
 /// Each is told once, and each plan in the order of its states.
-fn check_order(told: &[Happening]) {
+pub(crate) fn check_order(told: &[Happening]) {
     let mut states: BTreeMap<PlanId, PlanState> = BTreeMap::new();
     for pair in told.windows(2) {
         assert!(pair[0].cursor < pair[1].cursor, "{} and {}", pair[0], pair[1]);
@@ -336,4 +336,30 @@ fn entry_that_lacks_its_large_value_is_left_out_and_others_are_told() {
     assert!(wrong.iter().any(|wrong| wrong.contains(&damaged.id().to_string())), "{wrong:?}");
     one.end();
     two.end();
+}
+
+/// As after a fail-over to a standby that lacked the last commits.
+#[test]
+fn listeners_end_when_the_database_lacks_entries_that_they_were_told() {
+    let server = start(&[]);
+    let schema = name();
+    let url = format!("{}?schema={schema}", server.url("postgres"));
+    let node = Node::new(&url, "one");
+    until("it has slots", || node.world.worlds().iter().all(|world| world.slots > 0));
+    let mut watch = node.watch(WatchFilter::new());
+    check(&finished(&trigger(&node.world, 1)), 1);
+    let last = until_stopped(&mut watch, 1).pop().expect("it has ended").cursor;
+    sql(
+        &url,
+        &format!("DELETE FROM {schema}.journal WHERE seq > 1; SELECT setval('{schema}.place', 1)"),
+    );
+    let ended = |watch: &mut Watch| {
+        let next = pin!(watch.next()).poll(&mut Context::from_waker(Waker::noop()));
+        matches!(next, Poll::Ready(None))
+    };
+    let watch = std::cell::RefCell::new(watch);
+    until("the stream ends", || ended(&mut watch.borrow_mut()));
+    let newest = block_on(pin!(node.world.newest_cursor())).expect("no worker of a group");
+    assert!(newest.expect("it reads") < last, "its place is recognised as one that is not there");
+    node.end();
 }
