@@ -11,7 +11,7 @@ use turnwheel_engine::{PlanId, StoreError, Time};
 
 use crate::cell::number;
 use crate::error::failure_in;
-use crate::writer::NOW;
+use crate::statements::NOW;
 use crate::{counts, list, schedules, states, tallies, values, worlds};
 
 pub(super) struct Reader {

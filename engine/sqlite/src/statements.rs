@@ -9,6 +9,15 @@ use crate::counts::Counts;
 use crate::rows::{forget_labels, Listed};
 use crate::{states, values};
 
+/// State that other writers may have changed: whether this one is refused, the version of the
+/// worlds, and the newest place that is taken. The newest entries may have been removed: places up
+/// to the mark of a writer are never taken again.
+pub(super) const NOW: &str = "SELECT (SELECT value FROM meta WHERE name = 'fence'),
+    (SELECT value FROM meta WHERE name = 'worlds'),
+    max(coalesce((SELECT max(seq) FROM journal), 0),
+        (SELECT value FROM meta WHERE name = 'projected'),
+        coalesce((SELECT max(projected) FROM turnwheel_marks), 0))";
+
 /// Removes a stopped plan if its newest entry is this one.
 pub(super) fn remove(
     transaction: &Transaction<'_>,

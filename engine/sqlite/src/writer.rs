@@ -21,20 +21,11 @@ use crate::lock::Lock;
 use crate::path::real;
 use crate::room::Room;
 use crate::rows::RowWriter;
-use crate::statements::{entry_writer, free, remove, write_append};
+use crate::statements::{entry_writer, free, remove, write_append, NOW};
 use crate::{schedules, states, tallies, work, worlds};
 
 /// Answer of `PRAGMA synchronous` for `NORMAL`.
 const SYNC_NORMAL: i64 = 1;
-
-/// State that other writers may have changed: whether this one is refused, the version of the
-/// worlds, and the newest place that is taken. The newest entries may have been removed: places up
-/// to the mark of a writer are never taken again.
-pub(super) const NOW: &str = "SELECT (SELECT value FROM meta WHERE name = 'fence'),
-    (SELECT value FROM meta WHERE name = 'worlds'),
-    max(coalesce((SELECT max(seq) FROM journal), 0),
-        (SELECT value FROM meta WHERE name = 'projected'),
-        coalesce((SELECT max(projected) FROM turnwheel_marks), 0))";
 
 /// Why nothing was written.
 enum Refusal {

@@ -183,9 +183,9 @@ impl World {
 }
 
 impl World {
-    /// The newest place that the journal of the store has given out. A cursor beyond it is of another
-    /// store, or of entries that a fail-over or a restore has lost: a listener with it would miss
-    /// what comes until then.
+    /// The newest place that the journal of the store has given out. A cursor beyond it is of
+    /// another store, or of entries that a fail-over or a restore has lost: a listener with it
+    /// would miss what comes until then.
     ///
     /// # Errors
     ///

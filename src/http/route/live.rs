@@ -59,12 +59,13 @@ pub(in crate::http) enum CloudEvents {
 /// Events of plans, as they become durable: server-sent events
 ///
 /// Of several nodes that share a store, any node has the events of all of them, and a place means
-/// the same at each node. Each event has its place as id, its kind as name, and a `HappeningInfo` as data. An id alone
-/// gives the place at the begin of the stream, and after a while without events. A reader that is
-/// too slow gets the event `cut_off` and the end of the stream. A reader that reconnects with the
-/// last id as `Last-Event-ID`, as browsers do by themselves, or as `after`, misses nothing. With
-/// `cloudevents` each event of CloudEvents 1.0 is the data of an event `cloudevent`; a reader that
-/// reconnects may get one again, with the same `id` and `source`.
+/// the same at each node. Each event has its place as id, its kind as name, and a `HappeningInfo`
+/// as data. An id alone gives the place at the begin of the stream, and after a while without
+/// events. A reader that is too slow gets the event `cut_off` and the end of the stream. A reader
+/// that reconnects with the last id as `Last-Event-ID`, as browsers do by themselves, or as
+/// `after`, misses nothing; a place that the store has not come to is refused. With `cloudevents`
+/// each event of CloudEvents 1.0 is the data of an event `cloudevent`; a reader that reconnects may
+/// get one again, with the same `id` and `source`.
 #[utoipa::path(
     get, path = "/events", tag = "world", operation_id = "watchEvents",
     params(LiveQuery, ("Last-Event-ID" = Option<String>, Header, description = "As `after`")),
@@ -106,7 +107,8 @@ pub(in crate::http) async fn live(
                 Code::CursorInvalid,
                 format!(
                     "the journal has not come to place {after}: it is of another store, or of \
-                     entries that a restore or a fail-over has lost. Open the stream without a place"
+                     entries that a restore or a fail-over has lost. Open the stream without a \
+                     place"
                 ),
             ));
         }

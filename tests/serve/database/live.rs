@@ -1,5 +1,5 @@
-//! Live events of the whole cluster at any node: a reader whose node is killed goes on at another one
-//! with the place that it has.
+//! Live events of the whole cluster at any node: a reader whose node is killed goes on at another
+//! one with the place that it has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};

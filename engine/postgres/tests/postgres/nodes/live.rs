@@ -1,5 +1,5 @@
-//! Live events of all nodes: a commit that is late, listeners that are slow, many of them, and nodes
-//! that are killed.
+//! Live events of all nodes: a commit that is late, listeners that are slow, many of them, and
+//! nodes that are killed.
 
 use std::collections::BTreeMap;
 use std::future::{poll_fn, Future};
