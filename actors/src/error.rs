@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use turnwheel_runtime::{Failure, SpawnErrorKind, SubmitErrorKind};
 
+use crate::entity::RemoteError;
 use crate::large::{Large, Open};
 
 /// A message that was not taken; gives it back.
@@ -68,10 +69,12 @@ pub enum AskError<M> {
     Intercepted { failure: Failure, message: M },
     /// Another process owns the entity; see [`Placement`](crate::entity::Placement).
     NotOwner { owner: Box<NotOwner>, message: M },
+    /// The call went to the process that owns the entity, and has no answer.
+    Remote(RemoteError),
 }
 
-/// A message was refused since another process owns the entity: send it there, or again when the
-/// ownership has changed. See [`AskError::NotOwner`] and
+/// A message was refused since another process owns the entity, and its type does not
+/// [cross](crate::entity::RemoteMessage): send it there, or again when the ownership has changed. See [`AskError::NotOwner`] and
 /// [`EntityRef::not_owner`](crate::EntityRef::not_owner).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -135,7 +138,7 @@ impl<M> AskError<M> {
             Self::Refused(TellError { message, .. }) => Some(message),
             Self::Cycle { message, .. } => message,
             Self::Intercepted { message, .. } | Self::NotOwner { message, .. } => Some(message),
-            Self::TimedOut(_) | Self::Unanswered(_) => None,
+            Self::TimedOut(_) | Self::Unanswered(_) | Self::Remote(_) => None,
         }
     }
 
@@ -148,6 +151,7 @@ impl<M> AskError<M> {
             }
             Self::TimedOut(spent) => AskError::TimedOut(spent),
             Self::Unanswered(failure) => AskError::Unanswered(failure),
+            Self::Remote(error) => AskError::Remote(error),
             Self::Intercepted { failure, message } => {
                 AskError::Intercepted { failure, message: change(message) }
             }
@@ -170,6 +174,7 @@ impl<M> AskError<M> {
             (AskError::Cycle { chain, .. }, message) => Self::Cycle { chain, message },
             (error, Some(message)) => error.map(|()| message),
             (AskError::TimedOut(spent), None) => Self::TimedOut(spent),
+            (AskError::Remote(error), None) => Self::Remote(error),
             (error, None) => Self::Unanswered(error.into()),
         }
     }
@@ -205,6 +210,7 @@ impl<M> fmt::Display for AskError<M> {
             Self::Unanswered(failure) => write!(f, "the actor did not answer: {failure}"),
             Self::Intercepted { failure, .. } => write!(f, "the message was not sent: {failure}"),
             Self::NotOwner { owner, .. } => write!(f, "the message was not sent: {owner}"),
+            Self::Remote(error) => error.fmt(f),
         }
     }
 }
@@ -217,6 +223,7 @@ impl<M> From<AskError<M>> for Failure {
             AskError::Refused(refused) => refused.into(),
             AskError::Unanswered(failure) | AskError::Intercepted { failure, .. } => failure,
             AskError::NotOwner { owner, .. } => Self::error(*owner),
+            AskError::Remote(error) => Self::error(error),
             AskError::TimedOut(spent) => {
                 Self::TimedOut(spent.hops + spent.queued + spent.running.unwrap_or_default())
             }

@@ -13,6 +13,7 @@ use turnwheel_runtime::Failure;
 
 use super::deadlines::{Deadlines, ABANDONED};
 use crate::call::{Answer, Call};
+use crate::entity::RemoteError;
 use crate::error::{AskError, CallCycle, TimeSpent};
 use crate::large::{is_large, Large, Open};
 
@@ -282,8 +283,11 @@ impl<M, R> Ask<M, R> {
 
 /// The error of a call that failed.
 fn unanswered<M>(failure: Failure) -> AskError<M> {
-    match failure.downcast_ref::<CallCycle>() {
-        Some(cycle) => AskError::Cycle { chain: cycle.names.clone(), message: None },
+    if let Some(cycle) = failure.downcast_ref::<CallCycle>() {
+        return AskError::Cycle { chain: cycle.names.clone(), message: None };
+    }
+    match failure.downcast_ref::<RemoteError>() {
+        Some(error) => AskError::Remote(error.clone()),
         None => AskError::Unanswered(failure),
     }
 }

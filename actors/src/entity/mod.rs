@@ -14,6 +14,7 @@
 //! | `bounds` | limits of the number of entities (`capacity`) and of their memory (`memory`) |
 //! | [`StateStore`], [`Stored`] | state that outlives the activation, with a version check |
 //! | [`reminder`] | durable schedules, which activate an entity when they are due |
+//! | `remote` | calls to entities of other processes: [`RemoteMessage`], [`RemoteCalls`] |
 //!
 //! # The states of a key
 //!
@@ -46,6 +47,7 @@ mod life;
 mod placement;
 mod reference;
 pub mod reminder;
+mod remote;
 mod settings;
 mod store;
 
@@ -67,6 +69,10 @@ pub use reminder::{
     DueRange, EntityReminders, MemoryReminders, MissedTicks, Reminder, ReminderError, ReminderId,
     ReminderRow, ReminderStats, ReminderStore, ReminderTick, Reminders, RemindersBuilder,
     RemindersError, Schedule, TickReply,
+};
+pub(crate) use remote::Way;
+pub use remote::{
+    RemoteAnswer, RemoteCall, RemoteCalls, RemoteError, RemoteMessage, RemoteMessages,
 };
 pub use settings::EntitiesBuilder;
 pub(crate) use settings::Settings;

@@ -14,6 +14,15 @@ use crate::request::{self, Ambient};
 use crate::system::intercept::outgoing::{self, Destination, Target};
 use crate::system::{DeadLetterReason, System};
 
+/// How far a call goes.
+#[derive(Clone, Copy)]
+enum Reach {
+    /// To the owner of the key, wherever that is.
+    Owner,
+    /// Not beyond this process.
+    Here,
+}
+
 /// A reference to an entity, which is always there. Clones are cheap but for the key.
 ///
 /// Messages from one sender are handled in the order sent, also across a passivation.
@@ -41,13 +50,14 @@ impl<E: Entity> EntityRef<E> {
         &self.key
     }
 
-    /// Sends a message; its answer is dropped. Activates the entity if it is not.
+    /// Sends a message; its answer is dropped. Activates the entity if it is not, where its owner is: a
+    /// message that [crosses](super::RemoteMessage) and is lost on its way is a dead letter.
     ///
     /// # Errors
     ///
     /// `Full`; `Closed` during the pause after a failed activation, or when the group shuts down;
-    /// `Refused` if another process owns it ([`EntityRef::not_owner`] names it). The message comes
-    /// back.
+    /// `Refused` if another process owns it ([`EntityRef::not_owner`] names it), and the message does not
+    /// cross. The message comes back.
     pub fn tell<M: MessageFor<E, K>, K: 'static>(&self, message: M) -> Result<(), TellError<M>> {
         by_size!(<M, K> self.tell_as(message))
     }
@@ -58,14 +68,22 @@ impl<E: Entity> EntityRef<E> {
     ) -> Result<(), TellError<P>> {
         self.deliver::<M, P>(message, |message| {
             let envelope = Envelope::<P, P::Reply, K>::told(message);
-            self.directory.send(&self.key, envelope).map_err(|(refusal, envelope)| {
-                let kind = self.directory.refused::<P>(&refusal);
-                TellError { kind, message: envelope.open().message }
-            })
+            let Err((refusal, mut envelope)) = self.directory.send(&self.key, envelope) else {
+                return Ok(());
+            };
+            if let Refusal::NotOwner(owner) = &refusal {
+                match self.directory.carry(owner, envelope) {
+                    Ok(()) => return Ok(()),
+                    Err(unsent) => envelope = unsent,
+                }
+            }
+            let kind = self.directory.refused::<P>(&refusal);
+            Err(TellError { kind, message: envelope.open().message })
         })
     }
 
-    /// Sends a message and answers a future of the reply, with the system's deadline.
+    /// Sends a message and answers a future of the reply, with the system's deadline. If another process
+    /// owns the entity, and the message [crosses](super::RemoteMessage), it is asked there.
     pub fn ask<M: MessageFor<E, K>, K: 'static>(&self, message: M) -> Ask<M, M::Reply> {
         self.ask_within(message, self.directory.system.shared().ask_limit)
     }
@@ -87,10 +105,30 @@ impl<E: Entity> EntityRef<E> {
     ) -> Ask<P, P::Reply> {
         if self.is_intercepted() {
             let myself = self.clone();
-            let send = move |message, along, limit| myself.ask_plain::<P, K>(message, along, limit);
+            let send = move |message, along, limit| {
+                myself.ask_plain::<P, K>(message, along, limit, Reach::Owner)
+            };
             return Ask::rare(outgoing::ask::<M, P, _>(self.target(), message, limit, send));
         }
-        self.ask_plain::<P, K>(message, request::outgoing_for::<(E, P, K)>(), limit)
+        self.ask_plain::<P, K>(message, request::outgoing_for::<(E, P, K)>(), limit, Reach::Owner)
+    }
+
+    /// As [`EntityRef::ask_within`] for a call that was carried here: it goes no further, and has met
+    /// the interceptors of its sender.
+    pub(crate) fn ask_here<M: MessageFor<E, K>, K: 'static>(
+        &self,
+        message: M,
+        limit: Duration,
+    ) -> Ask<M, M::Reply> {
+        by_size!(<M, K> self.ask_here_as(message, limit))
+    }
+
+    fn ask_here_as<M: Send + 'static, P: MessageFor<E, K> + Carry<M>, K: 'static>(
+        &self,
+        message: P,
+        limit: Duration,
+    ) -> Ask<P, P::Reply> {
+        self.ask_plain::<P, K>(message, request::outgoing(), limit, Reach::Here)
     }
 
     #[inline(always)]
@@ -99,6 +137,7 @@ impl<E: Entity> EntityRef<E> {
         message: M,
         outgoing: Ambient,
         limit: Duration,
+        reach: Reach,
     ) -> Ask<M, M::Reply> {
         if !outgoing.chain.is_empty() {
             // Only a caller that waits for others can close a cycle.
@@ -113,7 +152,16 @@ impl<E: Entity> EntityRef<E> {
             Envelope::<M, M::Reply, K>::asked(message, outgoing, term, None);
         match self.directory.send(&self.key, envelope) {
             Ok(()) => Ask::waiting(receiver, shared, &self.directory.system.shared().deadlines),
-            Err((refusal, envelope)) => {
+            Err((refusal, mut envelope)) => {
+                if let (Refusal::NotOwner(owner), Reach::Owner) = (&refusal, reach) {
+                    match self.directory.carry(owner, envelope) {
+                        Ok(()) => {
+                            let deadlines = &self.directory.system.shared().deadlines;
+                            return Ask::waiting(receiver, shared, deadlines);
+                        }
+                        Err(unsent) => envelope = unsent,
+                    }
+                }
                 let kind = self.directory.refused::<M>(&refusal);
                 let message = envelope.open().message;
                 Ask::refused(match refusal {

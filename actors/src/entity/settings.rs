@@ -9,8 +9,10 @@ use turnwheel_runtime::Backoff;
 
 #[cfg(doc)]
 use super::NoRoom;
+use super::remote::Registry;
 use super::{
-    reminder, Directories, Entities, Entity, Memory, MemoryStore, Placement, Reminders, Shared,
+    reminder, Directories, Entities, Entity, Memory, MemoryStore, Placement, Reminders,
+    RemoteCalls, RemoteMessages, Shared,
     SingleNode, StateStore, ACTIVE_MAX_DEFAULT, ROOM_LIMIT_DEFAULT, WAITING_MAX_DEFAULT,
 };
 use crate::system::{Chain, Interceptor, System};
@@ -29,6 +31,10 @@ pub(crate) struct Settings {
     pub(crate) hold: Backoff,
     pub(crate) store: Arc<dyn StateStore>,
     pub(crate) placement: Arc<dyn Placement>,
+    /// Brings calls to the owners of keys; nothing if they are refused here.
+    pub(crate) carrier: Option<Arc<dyn RemoteCalls>>,
+    /// The messages that it brings.
+    pub(crate) remote: Registry,
     /// Around the messages of each type, inside the system's.
     pub(crate) incoming: HashMap<TypeId, Chain>,
     pub(crate) reminders: Option<Reminders>,
@@ -57,6 +63,8 @@ impl EntitiesBuilder {
             hold: Backoff::exponential(Duration::from_millis(100), Duration::from_secs(30)),
             store: Arc::new(MemoryStore::new()),
             placement: Arc::new(SingleNode),
+            carrier: None,
+            remote: Registry::default(),
             incoming: HashMap::new(),
             reminders: None,
         };
@@ -112,10 +120,59 @@ impl EntitiesBuilder {
         /// The ownership of keys.
         placement(self, placement: Arc<dyn Placement>) => self.settings.placement = placement;
 
+        /// Brings calls for keys of other processes to their owners, if their messages are
+        /// [registered](EntitiesBuilder::remote).
+        carrier(self, carrier: Arc<dyn RemoteCalls>) => self.settings.carrier = Some(carrier);
+
         /// Puts an interceptor around every message that an entity of this type handles, inside
         /// those of the system and earlier ones. See [`intercept`](crate::intercept).
         intercept<E: Entity>(self, interceptor: impl Interceptor) =>
             self.settings.incoming.entry(TypeId::of::<E>()).or_default().push(interceptor);
+    }
+
+    /// Says which messages of a type of entities may go to other processes, and come from them; the
+    /// type needs a [`NAME`](Entity::NAME), and a key that can be made [of its
+    /// text](crate::entity::EntityKey::from_text).
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use turnwheel_actors::entity::RemoteMessage;
+    /// # use turnwheel_actors::{Actor, Context, Entities, Entity, Handler, System};
+    /// # use turnwheel_runtime::Group;
+    /// # struct Lamp;
+    /// # impl Actor for Lamp { type Error = std::convert::Infallible; }
+    /// # impl Entity for Lamp {
+    /// #     type Key = String;
+    /// #     const NAME: &'static str = "lamp";
+    /// #     fn create(_: &String) -> Self { Lamp }
+    /// # }
+    /// #[derive(Serialize, Deserialize)]
+    /// struct On;
+    /// impl RemoteMessage for On {
+    ///     const NAME: &'static str = "on";
+    ///     const IS_REPEATABLE: bool = true;
+    /// }
+    /// # impl Handler<On> for Lamp {
+    /// #     type Reply = bool;
+    /// #     fn handle(&mut self, _: On, _: &mut Context<'_, Self>) -> bool { true }
+    /// # }
+    /// # let group = Group::builder("doc").workers(1).build()?;
+    /// # let system = System::new(&group);
+    /// let builder = Entities::builder(&system).remote::<Lamp>(|lamp| lamp.message::<On, _>());
+    /// # drop(builder);
+    /// # group.shutdown()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Two messages have the same name.
+    pub fn remote<E: Entity>(
+        mut self,
+        add: impl FnOnce(RemoteMessages<'_, E>) -> RemoteMessages<'_, E>,
+    ) -> Self {
+        let _added = add(RemoteMessages::of(&mut self.settings.remote));
+        self
     }
 
     /// Makes them.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::ambient::{baggage, Ambient};
 use super::trace::TraceContext;
 
@@ -19,7 +21,8 @@ use super::trace::TraceContext;
 /// });
 /// assert!(RequestContext::current().is_empty());
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Written")]
 pub struct RequestContext(Option<Arc<Baggage>>);
 
 /// The contents of a request context.
@@ -27,6 +30,41 @@ pub struct RequestContext(Option<Arc<Baggage>>);
 pub(crate) struct Baggage {
     trace: Option<TraceContext>,
     values: BTreeMap<String, String>,
+}
+
+/// A request context as it is written; a trace that cannot be read is left out.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Written {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tracestate: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    values: BTreeMap<String, String>,
+}
+
+impl From<RequestContext> for Written {
+    fn from(context: RequestContext) -> Self {
+        let trace = context.trace();
+        Self {
+            traceparent: trace.map(TraceContext::to_string),
+            tracestate: trace.and_then(TraceContext::state).map(str::to_owned),
+            values: context.0.as_ref().map(|held| held.values.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+impl From<Written> for RequestContext {
+    fn from(Written { traceparent, tracestate, values }: Written) -> Self {
+        let trace = traceparent.and_then(|text| text.parse::<TraceContext>().ok());
+        let trace = match tracestate {
+            Some(state) => trace.map(|trace| trace.with_state(&state)),
+            None => trace,
+        };
+        let is_empty = trace.is_none() && values.is_empty();
+        Self((!is_empty).then(|| Arc::new(Baggage { trace, values })))
+    }
 }
 
 impl RequestContext {

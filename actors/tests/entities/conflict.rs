@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use turnwheel_actors::entity::{
-    EntityContext, MemoryStore, OnConflict, Ownership, Placement, StateStore, StoreError, Stored,
+    EntityContext, MemoryStore, NotOwner, OnConflict, Ownership, Placement, StateStore, StoreError, Stored,
 };
 use turnwheel_actors::intercept::{self, Interceptor};
 use turnwheel_actors::{messages, Actor, AskError, Entities, Entity, EntityRef, System};
@@ -336,10 +336,9 @@ fn activation_whose_key_has_moved_away_does_not_write_in_the_epoch_of_the_new_ow
     placement.0.store(2, Ordering::Relaxed);
     let outcome = sim.block_on(waiting)?;
     let Err(AskError::Unanswered(failure)) = outcome else { panic!("not refused") };
-    let fenced = failure.downcast_ref().ok_or_else(|| failure.to_string())?;
-    assert!(matches!(fenced, StoreError::Fenced { newest: 2, .. }), "{fenced}");
+    let moved: &NotOwner = failure.downcast_ref().ok_or_else(|| failure.to_string())?;
+    assert_eq!((&*moved.key, moved.epoch), ("1", 2), "its message was for the next owner");
     assert_eq!(sim.block_on(store.load("account", "1"))??.version, 0, "nothing was written");
-    // The pause after a failed activation hides nothing: the next caller is told of the owner.
     let refused = account.deposit(5).wait();
     assert!(matches!(refused, Err(AskError::NotOwner { .. })), "{refused:?}");
     // The key comes back: the next activation writes in the new epoch.

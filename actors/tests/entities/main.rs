@@ -8,6 +8,7 @@ mod life;
 mod memory;
 mod overview;
 mod passivation;
+mod remote;
 mod state;
 mod stuck;
 mod timers;

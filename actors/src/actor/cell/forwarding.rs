@@ -3,6 +3,7 @@
 use turnwheel_runtime::{Failure, SubmitErrorKind, Task};
 
 use crate::actor::{Actor, ActorCell, Envelope, MessageFor, Turn};
+use crate::entity::Way;
 use crate::system::{DeadLetterReason, System};
 
 /// A message that waits for an actor.
@@ -13,6 +14,8 @@ pub(crate) trait Pending<A: Actor>: Send {
     fn receive(self: Box<Self>, cell: &mut ActorCell<A>, turn: Turn<'_, A>);
     /// Answers its sender with the failure.
     fn fail(self: Box<Self>, system: &System, failure: &Failure);
+    /// Goes to the owner of its key in another process; comes back if its type does not cross.
+    fn carry(self: Box<Self>, way: &Way<'_>) -> Result<(), Box<dyn Pending<A>>>;
 }
 
 /// A message that an actor did not take.
@@ -43,6 +46,10 @@ impl<A: Actor, M: MessageFor<A, K>, K: 'static> Pending<A> for Envelope<M, M::Re
         }
         let recipient = || std::any::type_name::<A>().to_owned();
         system.lose::<M>(recipient, DeadLetterReason::Dropped);
+    }
+
+    fn carry(self: Box<Self>, way: &Way<'_>) -> Result<(), Box<dyn Pending<A>>> {
+        (*self).carry::<A>(way).map_err(|envelope| Box::new(envelope) as _)
     }
 }
 

@@ -7,7 +7,7 @@ use turnwheel_runtime::{Failure, SubmitErrorKind};
 use crate::actor::{Pending, Unsent};
 use crate::call::nanos;
 use crate::entity::{
-    Active, Directory, Entity, Entry, Failures, Inactive, Leaving, Locked, Queue, Refusal,
+    Active, Directory, Entity, Entry, Failures, Inactive, Leaving, Locked, NotOwner, Queue, Refusal,
 };
 
 /// Messages that no activation took, and why.
@@ -131,11 +131,18 @@ impl<E: Entity> Directory<E> {
         self.fail_all(failed);
     }
 
-    /// Answers the senders of messages that no activation took. Not under a lock: it wakes callers,
+    /// Answers the senders of messages that no activation took; those for the owner of the key in
+    /// another process are carried there. Not under a lock: it wakes callers,
     /// drops messages and calls the hook of dead letters.
     pub(crate) fn fail_all(&self, failed: Failed<E>) {
         for (message, failure) in failed {
-            message.fail(&self.system, &failure);
+            let unsent = match failure.downcast_ref::<NotOwner>() {
+                Some(owner) => self.carry_waiting(owner, message),
+                None => Err(message),
+            };
+            if let Err(message) = unsent {
+                message.fail(&self.system, &failure);
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use turnwheel_runtime::completion::InlineExecutor;
 use turnwheel_runtime::Phase;
 
 use crate::entity::{Directory, Entities, Entity, EntityKey, EntityStats, Entry, Inactive};
@@ -87,7 +88,12 @@ pub(crate) trait Listed: Send + Sync {
     fn keys(&self) -> Vec<String>;
     /// State of the entity with this key; `None` if the text is no key.
     fn look(&self, key: &str) -> Option<EntityLook>;
+    /// Ends the activations for whose keys a guard is given, which is dropped at the end.
+    fn end(&self, guard: &mut dyn FnMut(&str, &str) -> Option<Guard>);
 }
+
+/// Kept until an activation is over.
+pub(crate) type Guard = Box<dyn Send>;
 
 impl Entities {
     /// The types of entities to which a message was sent, in the order of their first.
@@ -136,6 +142,23 @@ impl Entities {
         listed.look(key).ok_or_else(no_key)
     }
 
+    /// Passivates the entities for which a guard is given, by the name of their type and their key:
+    /// earlier messages are handled first, as by [`EntityRef::passivate`](crate::EntityRef::passivate).
+    /// The guard is dropped when the activation is over. Activations that end already are asked for too.
+    ///
+    /// For a process that loses keys: after its [placement](crate::entity::Placement) has begun to say
+    /// so, and this has returned, the guards tell when the last of their activations is over. Cost: a
+    /// look at each activation, under one of 64 locks at a time.
+    pub fn passivate_if<G: Send + 'static>(
+        &self,
+        mut guard: impl FnMut(&str, &str) -> Option<G>,
+    ) {
+        let types = self.shared.types.lock().clone();
+        for listed in types.iter().filter_map(Weak::upgrade) {
+            listed.end(&mut |entity, key| guard(entity, key).map(|it| Box::new(it) as Guard));
+        }
+    }
+
     /// The type with this name.
     pub(crate) fn listed(&self, name: &str) -> Result<Arc<dyn Listed>, LookError> {
         let types = self.shared.types.lock().clone();
@@ -174,6 +197,25 @@ impl<E: Entity> Listed for Directory<E> {
 
     fn keys(&self) -> Vec<String> {
         self.active_keys().iter().map(|key| key.text().into_owned()).collect()
+    }
+
+    fn end(&self, guard: &mut dyn FnMut(&str, &str) -> Option<Guard>) {
+        for shard in 0..Self::shards() {
+            let mut ending = Vec::new();
+            self.table.each(shard, |key, entry| {
+                let task = entry.task().cloned();
+                ending.extend(task.and_then(|task| Some((task, guard(E::NAME, &key.text())?))));
+                true
+            });
+            // Not under the lock: what ends at once takes it.
+            for (task, guard) in ending {
+                let over = task.close().then_on(InlineExecutor, move |_| {
+                    drop(guard);
+                    Ok(())
+                });
+                over.detach();
+            }
+        }
     }
 
     fn look(&self, key: &str) -> Option<EntityLook> {

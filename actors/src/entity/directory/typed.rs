@@ -255,6 +255,11 @@ impl<E: Entity> Directory<E> {
         }
     }
 
+    /// Whether another process owns a key.
+    pub(crate) fn is_elsewhere(&self, key: &E::Key) -> bool {
+        matches!(self.elsewhere(key), Some(Refusal::NotOwner(_)))
+    }
+
     /// Makes an activation, for which a place was taken. With `is_awaited` it does not start before
     /// the shard is free.
     pub(crate) fn activate(

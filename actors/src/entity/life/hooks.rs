@@ -234,6 +234,14 @@ impl<E: Entity> EntityHooks<E> {
                 self.directory.measure(&self.key, cell);
                 cell.drain_after_start(turn);
             }
+            // The key has moved meanwhile: nothing was done, and its messages go to its owner.
+            Err(failure) if self.directory.is_elsewhere(&self.key) => {
+                tracing::debug!(
+                    entity = std::any::type_name::<E>(), key = %self.key.text(), %failure,
+                    "an activation ends, as its key has moved"
+                );
+                self.directory.hand_over(&self.key, cell, turn);
+            }
             Err(failure) => {
                 tracing::warn!(
                     entity = std::any::type_name::<E>(), key = %self.key.text(), %failure,

@@ -1,0 +1,135 @@
+//! Calls to entities of other processes.
+//!
+//! This crate knows no network. It turns a message into a [`RemoteCall`], hands it to a
+//! [`RemoteCalls`], and takes the calls of other processes by [`Entities::take_remote`]. Who owns a
+//! key is said by the [`Placement`](super::Placement) alone.
+//!
+//! | step | who | what |
+//! | --- | --- | --- |
+//! | 1 | sender | the message goes to the key's activation if there is one here, as ever |
+//! | 2 | sender | there is none, and the placement says «not local»: the message is written as JSON and given to the carrier. The call counts as begun: it can be cancelled no more |
+//! | 3 | carrier | finds the owner and brings the call there. [`RemoteError::Moved`] is tried again at the next owner, as nothing was done |
+//! | 4 | owner | finds type and message by their names, and asks its own entity within the time that is left. It does not carry the call on itself: a key that it does not own is `Moved` |
+//! | 5 | sender | the answer is read, and completes the [`Ask`](crate::Ask) |
+//!
+//! A message that waits for the next activation of its key when the key moves away is carried too.
+//! A message whose type is not [registered](RemoteMessages::message) is refused as before, with
+//! [`AskError::NotOwner`](crate::AskError::NotOwner).
+//!
+//! | the owner, or the way to it | the caller gets | was it done? |
+//! | --- | --- | --- |
+//! | answers | the answer | yes, once |
+//! | does not know the type, the key or the message; or refuses it as full or closed | [`RemoteError::Refused`] | no |
+//! | is not there, or the key has no owner before the deadline | [`RemoteError::Unavailable`] | no |
+//! | goes, or its handler fails, after it may have begun | [`RemoteError::Unknown`] | nobody knows |
+//! | has not answered at the deadline | [`AskError::TimedOut`](crate::AskError::TimedOut) with a time in its handler, or `Unknown` | nobody knows |
+//!
+//! A call whose outcome is unknown is not sent again, unless its type says that this does no harm
+//! ([`RemoteMessage::IS_REPEATABLE`]).
+//!
+//! Not promised over processes: the order of messages of one sender (wait for an answer before the
+//! next call where the order matters), the detection of call cycles (they end with the deadline), and
+//! the cancellation of a call that was carried.
+
+mod carry;
+mod registry;
+mod take;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use turnwheel_runtime::Completion;
+
+use crate::request::RequestContext;
+
+pub use registry::RemoteMessages;
+pub(crate) use carry::Way;
+pub(crate) use registry::{Codec, Registry};
+
+/// A message that may go to an entity of another process. It travels as JSON, and so does its
+/// answer: a field that is added needs `#[serde(default)]` while nodes of two releases run.
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use turnwheel_actors::entity::RemoteMessage;
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Deposit(i64);
+///
+/// impl RemoteMessage for Deposit {
+///     const NAME: &'static str = "deposit";
+/// }
+/// ```
+pub trait RemoteMessage: Serialize + DeserializeOwned + Send + 'static {
+    /// Its name among the messages of an entity; part of the format between processes.
+    const NAME: &'static str;
+
+    /// Whether it does no harm to handle it twice, as for a question. Then it is sent again to the next
+    /// owner of its key if its owner goes before it answers; otherwise the caller gets
+    /// [`RemoteError::Unknown`].
+    const IS_REPEATABLE: bool = false;
+}
+
+/// A call on its way to the owner of its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteCall {
+    /// [Name](super::Entity::NAME) of the entity's type.
+    pub entity: String,
+    /// The key, as text.
+    pub key: String,
+    /// [Name](RemoteMessage::NAME) of the message.
+    pub message: String,
+    /// The message, as JSON.
+    pub content: Vec<u8>,
+    /// The time that its caller waits still; [`Duration::MAX`] without a limit.
+    pub limit: Duration,
+    /// Whether it may be sent again when nobody knows whether it was done.
+    pub is_repeatable: bool,
+    /// The context of the request that it belongs to.
+    pub request: RequestContext,
+}
+
+/// The answer to a call, as JSON.
+pub type RemoteAnswer = Pin<Box<dyn Future<Output = Result<Vec<u8>, RemoteError>> + Send>>;
+
+/// Brings calls to the owners of their keys.
+pub trait RemoteCalls: Send + Sync + fmt::Debug {
+    /// Brings a call to the process that owns the key, whichever that is by then, has it
+    /// [taken](super::Entities::take_remote) there, and brings the answer back.
+    ///
+    /// It keeps the deadline of the call, tries again after [`RemoteError::Moved`], and does not bring
+    /// a call that is not [repeatable](RemoteCall::is_repeatable) a second time if the first one may
+    /// have been taken. Called without a lock; it must not block.
+    fn call(&self, call: RemoteCall) -> Completion<Result<Vec<u8>, RemoteError>>;
+}
+
+/// Why a call to an entity of another process has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the text of an error names its fields")]
+pub enum RemoteError {
+    /// The process that was asked does not own the key: it was not done. A carrier tries it again at
+    /// the next owner, so callers do not see it.
+    #[error("the process that was asked does not own the key (epoch {epoch}); nothing was done")]
+    Moved { epoch: u64 },
+    /// No process that owns the key could be reached in time: it was not done, and may be sent again.
+    #[error("the owner of the key is unavailable: {reason}; nothing was done")]
+    Unavailable { reason: String },
+    /// The owner refused it before it began: it was not done.
+    #[error("the owner of the key refused it: {reason}; nothing was done")]
+    Refused { reason: String },
+    /// Nobody knows whether it was done: look before you send it again.
+    #[error("no answer came: {reason}; it may have been done")]
+    Unknown { reason: String },
+}
+
+impl RemoteError {
+    /// Whether it may have been done. If not, the same message may be sent again.
+    pub fn may_have_been_done(&self) -> bool {
+        matches!(self, Self::Unknown { .. })
+    }
+}
