@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use turnwheel_runtime::{Failure, SpawnErrorKind, SubmitErrorKind};
 
-use crate::entity::RemoteError;
 use crate::large::{Large, Open};
 
 /// A message that was not taken; gives it back.
@@ -91,6 +91,34 @@ pub struct NotOwner {
     pub owner: Option<String>,
     /// The epoch of its ownership.
     pub epoch: u64,
+}
+
+/// Why a call to an entity of another process has no answer; see
+/// [`RemoteMessage`](crate::entity::RemoteMessage).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the text of an error names its fields")]
+pub enum RemoteError {
+    /// The process that was asked does not own the key: it was not done. A carrier tries it again at
+    /// the next owner, so callers do not see it.
+    #[error("the process that was asked does not own the key (epoch {epoch}); nothing was done")]
+    Moved { epoch: u64 },
+    /// No process that owns the key could be reached in time: it was not done, and may be sent again.
+    #[error("the owner of the key is unavailable: {reason}; nothing was done")]
+    Unavailable { reason: String },
+    /// The owner refused it before it began: it was not done.
+    #[error("the owner of the key refused it: {reason}; nothing was done")]
+    Refused { reason: String },
+    /// Nobody knows whether it was done: look before you send it again.
+    #[error("no answer came: {reason}; it may have been done")]
+    Unknown { reason: String },
+}
+
+impl RemoteError {
+    /// Whether it may have been done. If not, the same message may be sent again.
+    pub fn may_have_been_done(&self) -> bool {
+        matches!(self, Self::Unknown { .. })
+    }
 }
 
 /// Place in which the time of a late call was spent.

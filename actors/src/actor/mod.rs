@@ -13,7 +13,7 @@ mod spawn;
 
 pub use address::{Address, Place, WeakAddress, With};
 pub(crate) use cell::envelope::{Bare, Envelope};
-pub(crate) use cell::forwarding::{Forwarder, Pending, Unsent};
+pub(crate) use cell::forwarding::{Carrying, Forwarder, Pending, Unsent};
 pub(crate) use cell::gate::Release;
 pub use cell::gate::WAITING_MAX;
 pub(crate) use cell::hooks::{Hooks, Outcome};

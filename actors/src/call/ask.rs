@@ -13,8 +13,7 @@ use turnwheel_runtime::Failure;
 
 use super::deadlines::{Deadlines, ABANDONED};
 use crate::call::{Answer, Call};
-use crate::entity::RemoteError;
-use crate::error::{AskError, CallCycle, TimeSpent};
+use crate::error::{AskError, CallCycle, RemoteError, TimeSpent};
 use crate::large::{is_large, Large, Open};
 
 /// The answer to a call: a future on any executor. Dropping it gives the call up: a handler that

@@ -70,7 +70,6 @@ pub use reminder::{
     ReminderRow, ReminderStats, ReminderStore, ReminderTick, Reminders, RemindersBuilder,
     RemindersError, Schedule, TickReply,
 };
-pub(crate) use remote::Way;
 pub use remote::{
     RemoteAnswer, RemoteCall, RemoteCalls, RemoteError, RemoteMessage, RemoteMessages,
 };

@@ -41,7 +41,7 @@ use meter::Meter;
 pub(crate) use meter::Tally;
 pub use meter::{JournalStats, Spread};
 pub(crate) use node::Lease;
-pub(crate) use states::Durable;
+pub(crate) use states::{Durable, SlotStates};
 pub use states::{StateWrite, TimedStates};
 pub(crate) use unsure::is_refusal;
 use writer::{Committing, Entry, Heads, Writer};

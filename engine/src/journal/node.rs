@@ -49,7 +49,8 @@ impl Lease {
         self.until_ns.fetch_max(sent_ns.saturating_add(length_ns / 4 * 3), Ordering::Relaxed);
     }
 
-    fn is_over(&self, now_ns: u64) -> bool {
+    /// Whether it may be over, by the clock of this process.
+    pub(crate) fn is_over(&self, now_ns: u64) -> bool {
         now_ns >= self.until_ns.load(Ordering::Relaxed)
     }
 }

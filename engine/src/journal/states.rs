@@ -11,7 +11,9 @@ use turnwheel_runtime::Failure;
 use super::{Journal, Urgency};
 use crate::error::{cut, unanswered, TextTooLong};
 use crate::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, STATE_BYTES_MAX, TOGETHER_MAX};
-use crate::store::{Change, Hold, Slots, StateRow, StateScan, StoreReader, Verdict};
+use crate::store::{
+    slot_of_entity, Change, Hold, Slots, StateRow, StateScan, StoreReader, Verdict,
+};
 use crate::time::Time;
 
 /// Epoch of states whose writers are told apart by the version alone.
@@ -335,6 +337,63 @@ impl TimedStates {
     ) -> Result<Vec<StateRow>, StoreError> {
         let (name, slots) = (name.to_owned(), *slots);
         self.states.read(move |reader| reader.states_in(&name, &scan, &slots, limit)).await
+    }
+}
+
+/// The states of entities that the owners of their slots activate. The epoch of a write is that of the
+/// slot, and is checked in the commit.
+#[derive(Debug)]
+pub(crate) struct SlotStates {
+    states: Arc<Durable>,
+}
+
+impl SlotStates {
+    pub(crate) fn new(journal: Journal) -> Arc<Self> {
+        Arc::new(Self { states: Durable::new(journal) })
+    }
+
+    async fn write(
+        &self,
+        of: Owner<'_>,
+        bytes: Option<Vec<u8>>,
+        expected: u64,
+        epoch: u64,
+    ) -> Result<u64, StoreError> {
+        let hold = Hold { slot: slot_of_entity(of.entity, of.key), epoch };
+        let epochs = (TIMED_EPOCH, Some(hold));
+        let written = self.states.write_timed(of, (bytes, None), expected, epochs).await;
+        if matches!(written, Err(StoreError::Fenced { .. })) {
+            // This node learns who has the slot before it activates the key again.
+            self.states.journal.read_worlds().detach();
+        }
+        written
+    }
+}
+
+impl StateStore for SlotStates {
+    fn load<'a>(&'a self, entity: &'a str, key: &'a str) -> StoreFuture<'a, Record> {
+        self.states.load(entity, key)
+    }
+
+    fn save<'a>(
+        &'a self,
+        entity: &'a str,
+        key: &'a str,
+        bytes: Vec<u8>,
+        expected: u64,
+        epoch: u64,
+    ) -> StoreFuture<'a, u64> {
+        Box::pin(self.write(Owner { entity, key }, Some(bytes), expected, epoch))
+    }
+
+    fn clear<'a>(
+        &'a self,
+        entity: &'a str,
+        key: &'a str,
+        expected: u64,
+        epoch: u64,
+    ) -> StoreFuture<'a, u64> {
+        Box::pin(self.write(Owner { entity, key }, None, expected, epoch))
     }
 }
 

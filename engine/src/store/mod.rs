@@ -43,8 +43,9 @@ pub(crate) use view::read_plan;
 pub use view::StoreView;
 pub use work::{Work, WorkCode, Worked};
 pub(crate) use worlds::free;
+pub(crate) use worlds::entity_key;
 pub use worlds::{
-    slot_of, slot_of_key, slot_of_schedule, Claim, Hold, Owner, Slots, WorldKind, WorldRow, Worlds,
+    slot_of, slot_of_entity, slot_of_key, slot_of_schedule, Claim, Hold, Owner, Slots, WorldKind, WorldRow, Worlds,
     WorldsWrite, NO_EPOCH, SLOTS,
 };
 pub use writing::{

@@ -38,6 +38,16 @@ pub fn slot_of_schedule(name: &str) -> usize {
     slot_of_key(name)
 }
 
+/// The slot of an entity, by the name of its type and its key: that of the key `type/key`.
+pub fn slot_of_entity(entity: &str, key: &str) -> usize {
+    slot_of_key(&entity_key(entity, key))
+}
+
+/// The key that stands for an entity among all keys.
+pub(crate) fn entity_key(entity: &str, key: &str) -> String {
+    format!("{entity}/{key}")
+}
+
 /// A set of slots.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Slots([u64; WORDS]);

@@ -327,6 +327,7 @@ impl WorldBuilder {
             own: own.used_by(format!("a world over the store {}", hub.store)),
             hub: Arc::clone(&hub),
             services: Default::default(),
+            entities: Default::default(),
         });
         let wakes =
             Wakes::start(Arc::downgrade(&shared), &cpu, self.wakes_kept.unwrap_or(WAKES_KEPT));

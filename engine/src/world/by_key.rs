@@ -18,12 +18,18 @@ use crate::payload::Payload;
 use crate::store::{slot_of_key, Hold, Slots, NO_EPOCH};
 
 /// Handles the requests of a service for keys of this world: the key, and what was asked.
-type Service =
-    Arc<dyn Fn(String, Payload) -> Later<'static, Result<Payload, String>> + Send + Sync>;
+pub(super) type Service = Arc<dyn Fn(String, Payload) -> Later<'static, AnswerKind> + Send + Sync>;
 
 /// The services of a world, by name.
 #[derive(Default)]
 pub(super) struct Services(Mutex<BTreeMap<String, Service>>);
+
+impl Services {
+    /// Adds a service, in the place of what had its name before.
+    pub(super) fn add(&self, name: &str, service: Service) {
+        self.0.lock().insert(name.to_owned(), service);
+    }
+}
 
 impl fmt::Debug for Services {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -99,7 +105,11 @@ impl World {
             + Sync
             + 'static,
     ) {
-        self.shared.services.0.lock().insert(service.to_owned(), Arc::new(take));
+        let answer = move |key, request| -> Later<'static, AnswerKind> {
+            let taken = take(key, request);
+            Box::pin(async move { AnswerKind::Keyed(taken.await) })
+        };
+        self.shared.services.add(service, Arc::new(answer));
     }
 
     /// Asks the owner of a key, of this node or of another one, whichever it is by then. While the
@@ -150,7 +160,7 @@ impl Shared {
         let (told, taken) = completion();
         let answer = take(key, request);
         self.hub().spawn(async move {
-            let _late = told.complete(Ok(Answer(AnswerKind::Keyed(answer.await))));
+            let _late = told.complete(Ok(Answer(answer.await)));
         });
         taken
     }

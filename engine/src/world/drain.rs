@@ -1,7 +1,8 @@
 //! A world gives slots away while it works: a few at a time, each when no code of its plans runs.
 //!
 //! 1. The world is marked in the table of worlds: it gets no slots and no new plans any more.
-//! 2. A few of its slots are closed: no code begins in them, and what runs there comes to its end.
+//! 2. A few of its slots are closed: no code begins in them, and what runs there comes to its end;
+//!    entities of these slots are passivated.
 //! 3. Those without code under way go to others in one commit. Their new owners are told at once,
 //!    and call what was left to them.
 //! 4. Steps 2 and 3 are repeated until no slot is left.
@@ -103,7 +104,9 @@ impl World {
             let open: Slots = own.iter().filter(is_open).collect();
             let more = room.saturating_sub(own.len() - open.len());
             // The slots of new plans go last: they have most code under way.
-            shared.busy().close(&open.iter().rev().take(more).collect());
+            let closing = open.iter().rev().take(more).collect();
+            shared.busy().close(&closing);
+            shared.end_entities(&closing);
             if hub.give_idle(shared, own).await? {
                 stalled = 0;
                 continue;
@@ -169,9 +172,21 @@ impl Hub {
         surplus: Slots,
     ) -> Result<(), StoreError> {
         world.busy().close(&surplus);
+        world.end_entities(&surplus);
+        self.wait_for_entities(world, &surplus).await;
         let given = self.give_idle(world, surplus).await;
         World::of(world).keep(&surplus);
         given.map(drop)
+    }
+
+    /// Waits a moment for the end of activations in closed slots: slots whose entities take longer stay.
+    async fn wait_for_entities(&self, world: &Shared, slots: &Slots) {
+        for _ in 0..STALLED {
+            if slots.with(&world.busy().slots()).is_empty() {
+                return;
+            }
+            self.pause(LOOK).await;
+        }
     }
 
     /// The worlds that have missed half of their lease: they may be dead.

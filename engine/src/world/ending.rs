@@ -166,6 +166,7 @@ impl World {
         let shared = self.shared();
         shared.busy.is_ending.store(true, Ordering::SeqCst);
         std::mem::take(&mut *shared.last_calls.lock()).call();
+        shared.end_entities(&Slots::all());
         let idle = shared.busy.idle();
         shared.group.timeout(idle, limit).await.is_ok()
     }

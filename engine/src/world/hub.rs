@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::future::Future;
 use std::pin::{pin, Pin};
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
@@ -242,9 +242,11 @@ impl Hub {
                     let is_kept = |slot: &usize| before.owners()[*slot] == now.owners()[*slot];
                     let kept = row.slots.iter().filter(is_kept).collect();
                     member.homes_are(&row.slots);
-                    if !had.without(&kept).is_empty() {
+                    let lost = had.without(&kept);
+                    if !lost.is_empty() {
                         member.forget_lost_plans();
                     }
+                    member.end_entities_soon(lost);
                     let gained = row.slots.without(&kept);
                     let has_gone = before.rows.iter().any(|row| now.find(row.epoch).is_none());
                     for gone in before.rows.iter().filter(|row| now.find(row.epoch).is_none()) {
@@ -256,12 +258,16 @@ impl Hub {
                     }
                 }
                 // It will be registered again.
-                None if self.node.is_some() && !member.is_ending() => member.forget_lost_plans(),
+                None if self.node.is_some() && !member.is_ending() => {
+                    member.forget_lost_plans();
+                    member.end_entities_soon(Slots::all());
+                }
                 None => {
                     self.members.lock().remove(&epoch);
                     self.connector.detach(epoch);
                     self.heard.lock().remove(&epoch);
                     member.forget_lost_plans();
+                    member.end_entities_soon(Slots::all());
                 }
             }
             member.give_watchers_away();
@@ -367,6 +373,20 @@ impl Hub {
         request: Request,
         patience: Patience,
     ) -> Result<Answer, ConnectError> {
+        let doubt = Doubt::default();
+        self.reach_slot_by(from, slot, what, || request.clone(), patience, &doubt).await
+    }
+
+    /// The same, with a request that each attempt makes anew; notes whether one may have been done.
+    pub(crate) async fn reach_slot_by(
+        &self,
+        from: u64,
+        slot: usize,
+        what: impl Fn() -> String,
+        request: impl Fn() -> Request,
+        patience: Patience,
+        doubt: &Doubt,
+    ) -> Result<Answer, ConnectError> {
         let directory = self.journal.directory();
         let mut unheard = Unheard::default();
         loop {
@@ -385,12 +405,16 @@ impl Hub {
                 let is_other = patience.repeats && worlds.owners()[slot] != owner;
                 is_other || worlds.find(to).is_none()
             };
-            let outcome = self.call_unless(from, to, request.clone(), has_lost).await;
+            let was_open = doubt.open();
+            let outcome = self.call_unless(from, to, request(), has_lost).await;
             match outcome {
-                Ok(answer) if answer.is_moved() => {}
+                Ok(answer) if answer.is_moved() => doubt.settle(was_open),
                 // It has joined a moment ago, or is about to go.
-                Err(ConnectError::Unknown { .. }) => self.is_unheard(to, &mut unheard)?,
-                Err(ConnectError::Ending { .. }) => {}
+                Err(ConnectError::Unknown { .. }) => {
+                    doubt.settle(was_open);
+                    self.is_unheard(to, &mut unheard)?;
+                }
+                Err(ConnectError::Ending { .. }) => doubt.settle(was_open),
                 Err(ConnectError::Gone { .. }) if patience.repeats => {}
                 outcome => return outcome,
             }
@@ -429,6 +453,27 @@ impl Hub {
             self.tell_nodes();
         }
         Ok(changed)
+    }
+}
+
+/// Whether a request may have been done although its answer has not come.
+#[derive(Debug, Default)]
+pub(crate) struct Doubt(AtomicBool);
+
+impl Doubt {
+    pub(crate) fn is_open(&self) -> bool {
+        // Relaxed: one future writes it, and whoever polls that reads it.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// A request is sent. Whether an earlier one may have been done.
+    fn open(&self) -> bool {
+        self.0.swap(true, Ordering::Relaxed)
+    }
+
+    /// The request was not done.
+    fn settle(&self, was_open: bool) {
+        self.0.store(was_open, Ordering::Relaxed);
     }
 }
 

@@ -16,6 +16,7 @@ mod deliver;
 mod desk;
 mod drain;
 mod ending;
+mod entities;
 mod extending;
 mod handle;
 mod heartbeat;

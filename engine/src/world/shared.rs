@@ -75,6 +75,8 @@ pub(crate) struct Shared {
     pub(super) own: OwnGroups,
     /// Requests for keys of this world.
     pub(super) services: Services,
+    /// Entities that are one with those of the other worlds.
+    pub(super) entities: OnceLock<Entities>,
 }
 
 /// Slots whose plans went over to this world.

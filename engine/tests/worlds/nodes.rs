@@ -4,6 +4,7 @@
 mod adoption;
 mod children;
 mod drains;
+mod entities;
 mod keys;
 mod live;
 mod lock_circles;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use turnwheel_engine::store::{
-    slot_of, Append, Batch, Beat, Mail, Members, Owner, Removal, RowWrite, ScheduleWrite, Seq,
+    slot_of, Append, Batch, Beat, Change, Hold, Mail, Members, Owner, Removal, RowWrite, ScheduleWrite, Seq,
     StoreReader, StoreWriter, Swap, Verdict, Worlds, WorldsWrite,
 };
 use turnwheel_engine::{MemoryStore, PlanId, Store, StoreError, Time};
@@ -27,6 +27,8 @@ pub(crate) struct Log {
     owners: Vec<Owner>,
     entries: BTreeSet<(PlanId, Seq)>,
     pub(crate) refused: usize,
+    /// Changes under the epoch of a slot that were refused.
+    pub(crate) fenced: usize,
     pub(crate) written: usize,
     pub(crate) wrong: Vec<String>,
 }
@@ -82,6 +84,21 @@ impl Log {
         }
         if !self.entries.insert((*plan, *prev)) {
             self.wrong.push(format!("{plan}: two entries after {prev}"));
+        }
+    }
+}
+
+impl Log {
+    fn change_is(&mut self, change: &Change, worlds: &Worlds, verdict: &Verdict) {
+        let Change::Under { hold, change } = change else { return };
+        let owner = worlds.owners()[hold.slot];
+        match verdict {
+            Verdict::Changed(_) if owner.epoch != hold.epoch => {
+                let problem = format!("{change:?}: written under {hold:?}, when it was {owner:?}");
+                self.wrong.push(problem);
+            }
+            Verdict::Moved { .. } => self.fenced += 1,
+            _ => {}
         }
     }
 }
@@ -173,12 +190,23 @@ impl StoreWriter for Writer {
         let row = |it: &RowWrite| RowWrite { epoch: now(it.row.id, it.epoch), ..it.clone() };
         let appends: Vec<Append> = batch.appends.iter().map(append).collect();
         let rows: Vec<RowWrite> = batch.rows.iter().map(row).collect();
-        let (changes, projected) = (batch.changes, batch.projected);
-        let sent = Batch { appends: &appends, changes, rows: &rows, projected };
+        let change = |it: &Change| match it {
+            Change::Under { hold, change } if self.base.is_broken => {
+                let epoch = worlds.owners()[hold.slot].epoch;
+                Change::Under { hold: Hold { epoch, ..*hold }, change: change.clone() }
+            }
+            it => it.clone(),
+        };
+        let changes: Vec<Change> = batch.changes.iter().map(change).collect();
+        let projected = batch.projected;
+        let sent = Batch { appends: &appends, changes: &changes, rows: &rows, projected };
         let verdicts = self.inner.commit(&sent)?;
         let mut log = self.base.log.lock().expect("no panic here");
         for (append, verdict) in batch.appends.iter().zip(&verdicts) {
             log.entry_is(append, worlds.owners()[slot_of(append.plan)], verdict);
+        }
+        for (change, verdict) in batch.changes.iter().zip(&verdicts[batch.appends.len()..]) {
+            log.change_is(change, &worlds, verdict);
         }
         Ok(verdicts)
     }

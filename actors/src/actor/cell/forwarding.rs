@@ -1,9 +1,10 @@
-//! Messages that move on, unopened, to another task of the same type.
+//! Messages that move on, unopened, to another task of the same type, or to another process.
+
+use std::any::{Any, TypeId};
 
 use turnwheel_runtime::{Failure, SubmitErrorKind, Task};
 
 use crate::actor::{Actor, ActorCell, Envelope, MessageFor, Turn};
-use crate::entity::Way;
 use crate::system::{DeadLetterReason, System};
 
 /// A message that waits for an actor.
@@ -15,7 +16,15 @@ pub(crate) trait Pending<A: Actor>: Send {
     /// Answers its sender with the failure.
     fn fail(self: Box<Self>, system: &System, failure: &Failure);
     /// Goes to the owner of its key in another process; comes back if its type does not cross.
-    fn carry(self: Box<Self>, way: &Way<'_>) -> Result<(), Box<dyn Pending<A>>>;
+    fn carry(self: Box<Self>, way: &dyn Carrying) -> Result<(), Box<dyn Pending<A>>>;
+}
+
+/// Takes the messages of one key to its owner in another process.
+pub(crate) trait Carrying {
+    /// Whether messages of this type cross.
+    fn crosses(&self, message: TypeId) -> bool;
+    /// Takes a message that crosses: its [`Delivery`](crate::request::Delivery).
+    fn carry(&self, message: TypeId, delivery: Box<dyn Any + Send>);
 }
 
 /// A message that an actor did not take.
@@ -48,8 +57,20 @@ impl<A: Actor, M: MessageFor<A, K>, K: 'static> Pending<A> for Envelope<M, M::Re
         system.lose::<M>(recipient, DeadLetterReason::Dropped);
     }
 
-    fn carry(self: Box<Self>, way: &Way<'_>) -> Result<(), Box<dyn Pending<A>>> {
-        (*self).carry::<A>(way).map_err(|envelope| Box::new(envelope) as _)
+    fn carry(self: Box<Self>, way: &dyn Carrying) -> Result<(), Box<dyn Pending<A>>> {
+        (*self).carry(way).map_err(|envelope| Box::new(envelope) as _)
+    }
+}
+
+impl<M: Send + 'static, R: Send + 'static, K> Envelope<M, R, K> {
+    /// Goes to the owner of its key in another process; comes back if its type does not cross.
+    pub(crate) fn carry(self, way: &dyn Carrying) -> Result<(), Self> {
+        let message = TypeId::of::<M>();
+        if !way.crosses(message) {
+            return Err(self);
+        }
+        way.carry(message, Box::new(self.open()));
+        Ok(())
     }
 }
 

@@ -1,22 +1,39 @@
 //! The way of a message to the owner of its key in another process.
 
+use std::any::{Any, TypeId};
 use std::time::Duration;
 
 use turnwheel_runtime::completion::InlineExecutor;
 use turnwheel_runtime::{Completion, Failure};
 
-use super::{Codec, RemoteCall, RemoteCalls, RemoteError};
-use crate::actor::{Envelope, Pending};
+use super::registry::Codec;
+use super::{RemoteCall, RemoteCalls, RemoteError};
+use crate::actor::{Carrying, Envelope, Pending};
 use crate::call::ReplyTo;
 use crate::entity::{Directory, Entity, NotOwner, Shared};
 use crate::request::{Delivery, RequestContext};
 use crate::system::{DeadLetterReason, System};
 
-/// The owner of a message's key, and the way to it.
-pub(crate) struct Way<'a> {
+/// The way to the owner of a key.
+pub(super) struct Way<'a> {
     shared: &'a Shared,
-    entity: &'static str,
+    carrier: &'a dyn RemoteCalls,
+    /// The type of the entity, and its name.
+    entity: (TypeId, &'static str),
     key: &'a str,
+}
+
+impl Carrying for Way<'_> {
+    fn crosses(&self, message: TypeId) -> bool {
+        self.shared.settings.remote.sender(self.entity.0, message).is_some()
+    }
+
+    fn carry(&self, message: TypeId, delivery: Box<dyn Any + Send>) {
+        match self.shared.settings.remote.sender(self.entity.0, message) {
+            Some(send) => send(self, delivery),
+            None => unreachable!("it was asked whether the message crosses"),
+        }
+    }
 }
 
 impl<E: Entity> Directory<E> {
@@ -27,9 +44,7 @@ impl<E: Entity> Directory<E> {
         owner: &NotOwner,
         envelope: Envelope<M, R, K>,
     ) -> Result<(), Envelope<M, R, K>> {
-        let Some(entities) = self.entities() else { return Err(envelope) };
-        let way = Way { shared: &entities.shared, entity: E::NAME, key: &owner.key };
-        envelope.carry::<E>(&way)
+        self.on_the_way(owner, envelope, |way, envelope| envelope.carry(way))
     }
 
     /// The same of a message that has waited for an activation.
@@ -38,28 +53,27 @@ impl<E: Entity> Directory<E> {
         owner: &NotOwner,
         message: Box<dyn Pending<E>>,
     ) -> Result<(), Box<dyn Pending<E>>> {
-        let Some(entities) = self.entities() else { return Err(message) };
-        message.carry(&Way { shared: &entities.shared, entity: E::NAME, key: &owner.key })
+        self.on_the_way(owner, message, |way, message| message.carry(way))
     }
-}
 
-impl<M: Send + 'static, R: Send + 'static, K> Envelope<M, R, K> {
-    pub(crate) fn carry<A: 'static>(self, way: &Way<'_>) -> Result<(), Self> {
-        let settings = &way.shared.settings;
-        let carrier = settings.carrier.as_ref();
-        let Some((carrier, codec)) = carrier.zip(settings.remote.codec::<A, M, R>()) else {
-            return Err(self);
-        };
-        way.send(&**carrier, codec, self.open());
-        Ok(())
+    fn on_the_way<T>(
+        &self,
+        owner: &NotOwner,
+        message: T,
+        carry: impl FnOnce(&Way<'_>, T) -> Result<(), T>,
+    ) -> Result<(), T> {
+        let Some(entities) = self.entities() else { return Err(message) };
+        let shared = &*entities.shared;
+        let Some(carrier) = shared.settings.carrier.as_deref() else { return Err(message) };
+        let entity = (TypeId::of::<E>(), E::NAME);
+        carry(&Way { shared, carrier, entity, key: &owner.key }, message)
     }
 }
 
 impl Way<'_> {
-    fn send<M: Send + 'static, R: Send + 'static>(
+    pub(super) fn send<M: Send + 'static, R: Send + 'static>(
         &self,
-        carrier: &dyn RemoteCalls,
-        codec: Codec<M, R>,
+        codec: &Codec<M, R>,
         Delivery { mut message, baggage, reply }: Delivery<M, R>,
     ) {
         let system = &self.shared.system;
@@ -82,12 +96,14 @@ impl Way<'_> {
             Ok(content) => content,
             Err(error) => {
                 let reason = format!("the message cannot be written: {error}");
-                reply.into_iter().for_each(|it| refuse(it, RemoteError::Refused { reason: reason.clone() }));
+                if let Some(reply) = reply {
+                    refuse(reply, RemoteError::Refused { reason });
+                }
                 return self.lose::<M>(DeadLetterReason::Dropped);
             }
         };
         let call = RemoteCall {
-            entity: self.entity.to_owned(),
+            entity: self.entity.1.to_owned(),
             key: self.key.to_owned(),
             message: codec.message.to_owned(),
             content,
@@ -95,7 +111,7 @@ impl Way<'_> {
             is_repeatable: codec.is_repeatable,
             request: RequestContext::of(baggage),
         };
-        let answer = carrier.call(call);
+        let answer = self.carrier.call(call);
         match reply {
             Some(reply) => answer_to(answer, reply, codec.read),
             None => self.note_loss::<M>(answer),
@@ -103,12 +119,12 @@ impl Way<'_> {
     }
 
     fn lose<M>(&self, reason: DeadLetterReason) {
-        lose::<M>(&self.shared.system, self.entity, reason);
+        lose::<M>(&self.shared.system, self.entity.1, reason);
     }
 
     /// A message without a caller that does not arrive is a dead letter.
     fn note_loss<M: 'static>(&self, answer: Completion<Result<Vec<u8>, RemoteError>>) {
-        let (system, entity) = (self.shared.system.clone(), self.entity);
+        let (system, entity) = (self.shared.system.clone(), self.entity.1);
         let noted = answer.then_on(InlineExecutor, move |outcome| {
             if !matches!(outcome, Ok(Ok(_))) {
                 lose::<M>(&system, entity, DeadLetterReason::Dropped);

@@ -41,20 +41,21 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use turnwheel_runtime::Completion;
 
 use crate::request::RequestContext;
 
 pub use registry::RemoteMessages;
-pub(crate) use carry::Way;
-pub(crate) use registry::{Codec, Registry};
+pub(crate) use registry::Registry;
+
+pub use crate::error::RemoteError;
 
 /// A message that may go to an entity of another process. It travels as JSON, and so does its
 /// answer: a field that is added needs `#[serde(default)]` while nodes of two releases run.
 ///
 /// ```
-/// use serde::{Deserialize, Serialize};
+/// use serde::Serialize;
 /// use turnwheel_actors::entity::RemoteMessage;
 ///
 /// #[derive(Serialize, Deserialize)]
@@ -105,31 +106,4 @@ pub trait RemoteCalls: Send + Sync + fmt::Debug {
     /// a call that is not [repeatable](RemoteCall::is_repeatable) a second time if the first one may
     /// have been taken. Called without a lock; it must not block.
     fn call(&self, call: RemoteCall) -> Completion<Result<Vec<u8>, RemoteError>>;
-}
-
-/// Why a call to an entity of another process has no answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[non_exhaustive]
-#[expect(missing_docs, reason = "the text of an error names its fields")]
-pub enum RemoteError {
-    /// The process that was asked does not own the key: it was not done. A carrier tries it again at
-    /// the next owner, so callers do not see it.
-    #[error("the process that was asked does not own the key (epoch {epoch}); nothing was done")]
-    Moved { epoch: u64 },
-    /// No process that owns the key could be reached in time: it was not done, and may be sent again.
-    #[error("the owner of the key is unavailable: {reason}; nothing was done")]
-    Unavailable { reason: String },
-    /// The owner refused it before it began: it was not done.
-    #[error("the owner of the key refused it: {reason}; nothing was done")]
-    Refused { reason: String },
-    /// Nobody knows whether it was done: look before you send it again.
-    #[error("no answer came: {reason}; it may have been done")]
-    Unknown { reason: String },
-}
-
-impl RemoteError {
-    /// Whether it may have been done. If not, the same message may be sent again.
-    pub fn may_have_been_done(&self) -> bool {
-        matches!(self, Self::Unknown { .. })
-    }
 }

@@ -7,29 +7,32 @@ use std::marker::PhantomData;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
+use super::carry::Way;
 use super::{take, RemoteAnswer, RemoteCall, RemoteMessage};
 use crate::actor::MessageFor;
 use crate::entity::{Entities, Entity};
 use crate::large::{is_any_large, Carry, Large};
+use crate::request::Delivery;
+
+/// Sends a message, by its [`Delivery`], on its way.
+pub(super) type Sender = fn(&Way<'_>, Box<dyn Any + Send>);
 
 /// Takes a call of another process.
 type Taker = fn(&Entities, &RemoteCall) -> RemoteAnswer;
 
 /// How a message `P`, itself or in its box, is written, and its answer read.
-pub(crate) struct Codec<P, R> {
-    pub(crate) message: &'static str,
-    pub(crate) is_repeatable: bool,
-    pub(crate) write: fn(&mut P) -> serde_json::Result<Vec<u8>>,
-    pub(crate) read: fn(&[u8]) -> serde_json::Result<R>,
+pub(super) struct Codec<P, R> {
+    pub(super) message: &'static str,
+    pub(super) is_repeatable: bool,
+    pub(super) write: fn(&mut P) -> serde_json::Result<Vec<u8>>,
+    pub(super) read: fn(&[u8]) -> serde_json::Result<R>,
 }
-
-clone_fields!(impl<P, R> Codec<P, R>, message, is_repeatable, write, read);
 
 /// The messages of all types of entities that may cross.
 #[derive(Default)]
 pub(crate) struct Registry {
-    /// By the types of entity and message: a [`Codec`].
-    codecs: HashMap<(TypeId, TypeId), Box<dyn Any + Send + Sync>>,
+    /// By the types of entity and message.
+    senders: HashMap<(TypeId, TypeId), Sender>,
     /// By the names of entity and message.
     takers: HashMap<(&'static str, &'static str), Taker>,
 }
@@ -37,18 +40,16 @@ pub(crate) struct Registry {
 debug_fields!(impl Registry, self => messages: self.takers.len());
 
 impl Registry {
-    /// How a message of an actor is written; nothing if it does not cross.
-    pub(crate) fn codec<A: 'static, P: 'static, R: 'static>(&self) -> Option<Codec<P, R>> {
-        let codec = self.codecs.get(&(TypeId::of::<A>(), TypeId::of::<P>()))?;
-        codec.downcast_ref::<Codec<P, R>>().cloned()
+    pub(super) fn sender(&self, entity: TypeId, message: TypeId) -> Option<Sender> {
+        self.senders.get(&(entity, message)).copied()
     }
 
-    pub(crate) fn taker(&self, entity: &str, message: &str) -> Option<Taker> {
+    pub(super) fn taker(&self, entity: &str, message: &str) -> Option<Taker> {
         self.takers.get(&(entity, message)).copied()
     }
 
     /// Whether messages of a type with this name cross.
-    pub(crate) fn knows(&self, entity: &str) -> bool {
+    pub(super) fn knows(&self, entity: &str) -> bool {
         self.takers.keys().any(|(known, _)| *known == entity)
     }
 }
@@ -95,14 +96,8 @@ impl<'a, E: Entity> RemoteMessages<'a, E> {
         M: RemoteMessage + MessageFor<E, K>,
         <M as MessageFor<E, K>>::Reply: Serialize + DeserializeOwned,
     {
-        let codec = Codec::<P, <M as MessageFor<E, K>>::Reply> {
-            message: M::NAME,
-            is_repeatable: M::IS_REPEATABLE,
-            write: |message| serde_json::to_vec(message.message()),
-            read: |bytes| serde_json::from_slice(bytes),
-        };
         let types = (TypeId::of::<E>(), TypeId::of::<P>());
-        let is_known = self.registry.codecs.insert(types, Box::new(codec)).is_some();
+        let is_known = self.registry.senders.insert(types, send::<E, M, P, K>).is_some();
         let taker = self.registry.takers.insert((E::NAME, M::NAME), take::take::<E, M, K>);
         assert!(
             is_known || taker.is_none(),
@@ -111,5 +106,22 @@ impl<'a, E: Entity> RemoteMessages<'a, E> {
             M::NAME
         );
         self
+    }
+}
+
+fn send<E: Entity, M, P: Carry<M>, K: 'static>(way: &Way<'_>, delivery: Box<dyn Any + Send>)
+where
+    M: RemoteMessage + MessageFor<E, K>,
+    <M as MessageFor<E, K>>::Reply: Serialize + DeserializeOwned,
+{
+    let codec = Codec {
+        message: M::NAME,
+        is_repeatable: M::IS_REPEATABLE,
+        write: |message: &mut P| serde_json::to_vec(message.message()),
+        read: |bytes| serde_json::from_slice(bytes),
+    };
+    match delivery.downcast::<Delivery<P, <M as MessageFor<E, K>>::Reply>>() {
+        Ok(delivery) => way.send(&codec, *delivery),
+        Err(_) => unreachable!("messages are found by their type"),
     }
 }

@@ -1,0 +1,167 @@
+//! Calls to entities on their way between worlds: requests for the owner of a key.
+//!
+//! A call is JSON within the request, so that two neighbouring releases understand one another. A node
+//! without entities refuses it by the name of the service.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use turnwheel_actors::entity::{RemoteCall, RemoteCalls, RemoteError};
+use turnwheel_actors::{Entities, RequestContext};
+use turnwheel_runtime::completion::completion;
+use turnwheel_runtime::Completion;
+
+use super::{Nodes, SERVICE};
+use crate::connect::{Answer, AnswerKind, ConnectError, Request, RequestKind};
+use crate::limits::PAYLOAD_BYTES_MAX;
+use crate::payload::Payload;
+use crate::store::{entity_key, slot_of_key};
+use crate::world::by_key::Service;
+use crate::world::hub::{within, Doubt};
+use crate::world::{Hub, Patience};
+
+/// A call as it is carried.
+#[derive(Debug, Serialize, Deserialize)]
+struct Carried {
+    entity: String,
+    key: String,
+    message: String,
+    content: Box<RawValue>,
+    /// The time that its caller waits still; nothing without a limit.
+    #[serde(default)]
+    left_ns: Option<u64>,
+    #[serde(default)]
+    request: RequestContext,
+}
+
+/// The outcome of a call as it is carried.
+type Outcome = Result<Box<RawValue>, RemoteError>;
+
+impl RemoteCalls for Nodes {
+    fn call(&self, call: RemoteCall) -> Completion<Result<Vec<u8>, RemoteError>> {
+        let Some(world) = self.world.upgrade() else {
+            let reason = "the world of this process has ended".to_owned();
+            return Completion::done(Err(RemoteError::Unavailable { reason }));
+        };
+        let (hub, from) = (Arc::clone(&world.hub), world.epoch);
+        let (told, answer) = completion();
+        world.hub.spawn(async move {
+            let outcome = bring(&hub, from, call).await;
+            // The caller may have given up.
+            let _gone = told.complete(outcome);
+        });
+        answer
+    }
+}
+
+/// Brings a call to the owner of its key, whichever that is by then, and its answer back.
+async fn bring(hub: &Hub, from: u64, call: RemoteCall) -> Result<Vec<u8>, RemoteError> {
+    let content = of_json(call.content).map_err(|reason| RemoteError::Refused { reason })?;
+    let begun_ns = hub.group.now_ns();
+    let left = || match call.limit {
+        Duration::MAX => None,
+        limit => {
+            let took = Duration::from_nanos(hub.group.now_ns().saturating_sub(begun_ns));
+            Some(u64::try_from(limit.saturating_sub(took).as_nanos()).unwrap_or(u64::MAX))
+        }
+    };
+    let request = || {
+        let carried = Carried {
+            entity: call.entity.clone(),
+            key: call.key.clone(),
+            message: call.message.clone(),
+            content: content.clone(),
+            left_ns: left(),
+            request: call.request.clone(),
+        };
+        Request(RequestKind::Keyed {
+            service: SERVICE.to_owned(),
+            key: entity_key(&call.entity, &call.key),
+            request: Payload::enclosing(&carried),
+        })
+    };
+    let slot = slot_of_key(&entity_key(&call.entity, &call.key));
+    let what = || format!("the entity {} «{}»", call.entity, call.key);
+    // As nothing was sent yet, it waits for an owner as long as its caller does.
+    let patience = Patience { limit: None, waits: true, repeats: call.is_repeatable };
+    let doubt = Doubt::default();
+    let asked = hub.reach_slot_by(from, slot, what, request, patience, &doubt);
+    let outcome = match call.limit {
+        Duration::MAX => asked.await,
+        limit => within(&hub.group, limit, asked).await,
+    };
+    answered(outcome, &doubt)
+}
+
+fn answered(
+    outcome: Result<Answer, ConnectError>,
+    doubt: &Doubt,
+) -> Result<Vec<u8>, RemoteError> {
+    match outcome {
+        Ok(Answer(AnswerKind::Keyed(Ok(payload)))) => match payload.read::<Outcome>() {
+            Ok(outcome) => outcome.map(|content| Box::<str>::from(content).into_string().into()),
+            Err(error) => {
+                let reason = format!("its answer cannot be read: {error}");
+                Err(RemoteError::Unknown { reason })
+            }
+        },
+        Ok(Answer(AnswerKind::Keyed(Err(reason)))) | Err(ConnectError::Refused(reason)) => {
+            Err(RemoteError::Refused { reason })
+        }
+        Ok(other) => Err(RemoteError::Unknown { reason: format!("it is answered by {other:?}") }),
+        Err(error) if doubt.is_open() => Err(RemoteError::Unknown { reason: error.to_string() }),
+        Err(error) => Err(RemoteError::Unavailable { reason: error.to_string() }),
+    }
+}
+
+/// What crosses is JSON, and no longer than a payload.
+fn of_json(bytes: Vec<u8>) -> Result<Box<RawValue>, String> {
+    if bytes.len() > PAYLOAD_BYTES_MAX {
+        let length = bytes.len();
+        return Err(format!("it has {length} bytes, and at most {PAYLOAD_BYTES_MAX} may cross"));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
+    RawValue::from_string(text).map_err(|error| error.to_string())
+}
+
+/// Takes calls for the entities of this world.
+pub(super) fn taking(entities: &Entities) -> Service {
+    let entities = entities.clone();
+    Arc::new(move |_, request| {
+        let call = match request.read::<Carried>() {
+            Ok(carried) => carried.into_call(),
+            Err(error) => {
+                let problem = format!("the call cannot be read: {error}");
+                return Box::pin(std::future::ready(AnswerKind::Keyed(Err(problem))));
+            }
+        };
+        let answer = entities.take_remote(&call);
+        Box::pin(async move {
+            let outcome: Outcome = match answer.await {
+                Err(RemoteError::Moved { .. }) => return AnswerKind::Moved,
+                Err(error) => Err(error),
+                Ok(bytes) => of_json(bytes).map_err(|problem| RemoteError::Unknown {
+                    reason: format!("it was done, and its answer does not come: {problem}"),
+                }),
+            };
+            AnswerKind::Keyed(Ok(Payload::enclosing(&outcome)))
+        })
+    })
+}
+
+impl Carried {
+    fn into_call(self) -> RemoteCall {
+        RemoteCall {
+            entity: self.entity,
+            key: self.key,
+            message: self.message,
+            content: Box::<str>::from(self.content).into_string().into(),
+            limit: self.left_ns.map_or(Duration::MAX, Duration::from_nanos),
+            // It goes no further.
+            is_repeatable: false,
+            request: self.request,
+        }
+    }
+}
