@@ -1,6 +1,7 @@
 //! Several processes share one store: they are killed, stopped for longer than their lease, and
 //! started again, while a client triggers plans.
 
+mod entities;
 mod failover;
 pub(crate) mod live;
 mod rolling;
@@ -95,10 +96,13 @@ fn the_process_that_is_a_node() {
         Err(error @ BuildError::NameTaken { .. }) => return println!("\n@@ refused: {error}"),
         Err(error) => panic!("{error}"),
     };
+    let asked = group("entities", 2);
+    let _entities = entities::serve(&world, &asked);
     println!("\n@@ world {}", world.id());
     std::io::stdin().read_to_end(&mut Vec::new()).expect("it is a pipe");
     world.shutdown().expect("it ends");
     store.close().expect("it ends");
+    asked.shutdown().expect("it ends");
 }
 
 /// A process that is a node. It is killed when it is dropped.

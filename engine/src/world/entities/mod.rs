@@ -18,7 +18,7 @@
 //! | the owner dies after the state was written, before its answer | the same: the state has it |
 //! | the owner is dead and its slot free, or a slot is being given away | nothing was sent: the call waits for the next owner until its deadline, then `Unavailable` |
 //! | the asking node dies | what was sent is done or not; nobody waits |
-//! | the store does not answer | calls over it end with their deadline; writes fail, and an activation whose write has an unknown outcome meets a conflict at the next one, and reads its state again |
+//! | the store does not answer | calls over it end with their deadline, and writes fail. An activation whose write has an unknown outcome keeps the value before it: the next write meets a conflict, and the state is read again |
 //! | a message or an answer beyond [`PAYLOAD_BYTES_MAX`] | `Refused`; for an answer `Unknown`: it was done |
 //!
 //! Not fenced: what a handler does outside of its state, and answers from memory at a node that has

@@ -1,7 +1,7 @@
 //! Entities over nodes: one activation at the owner of a key, calls that reach it, and states that only
 //! it writes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -336,7 +336,7 @@ fn entities_of_a_node_that_is_drained_go_on_elsewhere_and_no_caller_notices() {
     load.finish(&mut cluster);
     let slots = cluster.base.worlds().find(drained.id()).map(|row| row.slots.len());
     assert_eq!(slots, Some(0), "it is drained");
-    assert_eq!(load.troubles, [""; 0]);
+    assert_eq!((load.troubles, load.doubled), (vec![], vec![]));
     assert_eq!(served.at(&cluster, 0).active::<Counter>(), 0);
     for key in keys {
         assert_eq!((stored(&cluster, key), load.counts[&key].unknown), (load.counts[&key].done, 0));
@@ -351,6 +351,8 @@ fn entities_of_a_node_that_is_drained_go_on_elsewhere_and_no_caller_notices() {
 struct Count {
     done: i64,
     unknown: i64,
+    /// The values that were told: each is of one write.
+    values: BTreeSet<i64>,
 }
 
 type Asked = Pin<Box<dyn Future<Output = Result<Result<i64, NotAdded>, AskError<Add>>>>>;
@@ -360,9 +362,9 @@ type Asked = Pin<Box<dyn Future<Output = Result<Result<i64, NotAdded>, AskError<
 struct Load {
     asked: Vec<(u64, Asked)>,
     counts: BTreeMap<u64, Count>,
-    /// Outcomes that are none.
+    /// Why calls were not done, or may not have been.
     troubles: Vec<String>,
-    refused: usize,
+    doubled: Vec<String>,
 }
 
 impl Load {
@@ -382,8 +384,11 @@ impl Load {
                     self.asked.push((key, asked));
                     continue;
                 }
-                Poll::Ready(Ok(Ok(_value))) => {
+                Poll::Ready(Ok(Ok(value))) => {
                     count.done += 1;
+                    if !count.values.insert(value) {
+                        self.doubled.push(format!("{key}: {value} was written twice"));
+                    }
                     continue;
                 }
                 Poll::Ready(Ok(Err(NotAdded::Refused(reason)))) => reason,
@@ -403,7 +408,6 @@ impl Load {
                     error.to_string()
                 }
             };
-            self.refused += 1;
             self.troubles.push(format!("{key}: {trouble}"));
         }
     }
@@ -461,17 +465,22 @@ fn troubled(seed: u64, count: usize, is_broken: bool) -> Ended {
         load.counts.get_mut(&key).expect("it was asked").unknown += 1;
     }
     let mut ended = Ended {
-        wrong: cluster.wrong(),
+        wrong: cluster.wrong().into_iter().chain(load.doubled).collect(),
         done: 0,
         unknown: 0,
-        not_done: load.refused,
+        not_done: load.troubles.len(),
         fenced: cluster.base.log.lock().expect("no panic here").fenced,
     };
-    for (key, Count { done, unknown }) in load.counts {
+    for (key, Count { done, unknown, .. }) in load.counts {
         let value = stored(&cluster, key);
         if !(done..=done + unknown).contains(&value) {
             let problem = format!("{key} is {value}: {done} were acknowledged, {unknown} unknown");
             ended.wrong.push(problem);
+        }
+        // An activation whose last write has an unknown outcome has the value before it.
+        for at in 0..cluster.nodes.len() {
+            let ended = served.at(&cluster, at).get::<Counter>(key).passivate();
+            wait(&mut cluster, ended).expect("it ends");
         }
         let asked = served.at(&cluster, 0).get::<Counter>(key).ask(Get);
         match wait(&mut cluster, asked) {
