@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::entities::has_entities;
 use super::hub::{Hub, Patience};
 use super::{shares, QueueStatus, Shared, World};
 use crate::connect::ConnectError;
@@ -255,7 +256,8 @@ impl Hub {
         dead
     }
 
-    /// The slots in which plans are under way, if a world of this kind looks for others.
+    /// The slots that a world of this kind may not take when it joins: plans are under way in them, or
+    /// their nodes have entities, which end in order before their slots are given.
     pub(super) async fn live_slots(&self, kind: WorldKind) -> Result<Slots, StoreError> {
         let lost = |failure: turnwheel_runtime::Failure| StoreError::unanswered(&failure);
         let others = self.worlds().rows.iter().any(|row| row.kind == WorldKind::Executor);
@@ -263,7 +265,11 @@ impl Hub {
             return Ok(Slots::default());
         }
         self.journal.flush().await.map_err(lost)??;
-        self.journal.read(|reader| reader.live()).await.map_err(lost)?
+        let mut live = self.journal.read(|reader| reader.live()).await.map_err(lost)??;
+        let worlds = self.worlds();
+        let have = worlds.rows.iter().filter(|row| self.node.is_some() && has_entities(row));
+        have.for_each(|row| row.slots.iter().for_each(|slot| live.add(slot)));
+        Ok(live)
     }
 }
 

@@ -97,7 +97,8 @@ fn the_process_that_is_a_node() {
         Err(error) => panic!("{error}"),
     };
     let asked = group("entities", 2);
-    let _entities = entities::serve(&world, &asked);
+    // The others show what plans do alone.
+    let _entities = name.starts_with(entities::NAMED).then(|| entities::serve(&world, &asked));
     println!("\n@@ world {}", world.id());
     std::io::stdin().read_to_end(&mut Vec::new()).expect("it is a pipe");
     world.shutdown().expect("it ends");

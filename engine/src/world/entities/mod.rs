@@ -12,6 +12,9 @@
 //! | taken, this world does not know it (stopped, cut off) | not once its lease is over by its own clock | run, and may answer from memory | refused by the store; the activation is told [`Fenced`](turnwheel_actors::entity::StoreError::Fenced) and ends |
 //! | got back, under epoch *n* + 2 | yes, once those of *n* have ended | those of *n* end | refused to those of *n* |
 //!
+//! A world that joins takes no slots of nodes with entities (they say so in the table of worlds): those
+//! give it its share with their next heartbeats, as above.
+//!
 //! | crash point, limit | what happens |
 //! | --- | --- |
 //! | the owner dies before it takes a call, or before it answers | the caller cannot tell these apart: `Unknown` once the lease is over, or sent again to the next owner if the message says that it may be |
@@ -31,14 +34,19 @@ use std::sync::{Arc, Weak};
 
 use turnwheel_actors::{Entities, EntitiesBuilder};
 
-use super::{Shared, World};
+use super::{Meta, Shared, World};
 use crate::journal::SlotStates;
 #[cfg(doc)]
 use crate::limits::PAYLOAD_BYTES_MAX;
-use crate::store::{slot_of_entity, Slots};
+use crate::store::{slot_of_entity, Slots, WorldRow};
 
-/// Name of the service that takes calls for entities.
+/// Name of the service that takes calls for entities, and of the mark of a world that has some.
 const SERVICE: &str = "entities";
+
+/// Whether a world has said that it has entities.
+pub(super) fn has_entities(row: &WorldRow) -> bool {
+    Meta::of(row).get(SERVICE).is_some()
+}
 
 /// The nodes of a store, as the entities of one world see them.
 #[derive(Debug)]
@@ -52,8 +60,9 @@ impl World {
     /// cross](turnwheel_actors::EntitiesBuilder::remote) reach it from everywhere. Their states are in
     /// this world's store, and each write is checked against the epoch of the slot in its commit.
     ///
-    /// Each world that runs plans has slots, so each of them must have the same types; an asking world
-    /// may be a [client](super::WorldBuilder::client). An entity calls others by
+    /// Each world that runs plans has slots, so each of them must have the same types, from its begin on:
+    /// calls for a key of a world without entities are refused. An asking world may be a
+    /// [client](super::WorldBuilder::client). An entity calls others by
     /// `EntityContext::entities` as ever. What a caller is told when an owner goes:
     /// [`RemoteError`](turnwheel_actors::entity::RemoteError). Placement, carrier and store of the builder
     /// are replaced. Reminders are not part of it.
@@ -133,6 +142,14 @@ impl World {
         let entities = builder.store(SlotStates::new(shared.journal.clone())).build();
         assert!(shared.entities.set(entities.clone()).is_ok(), "the world has entities already");
         shared.services.add(SERVICE, calls::taking(&entities));
+        if shared.is_executor() && shared.hub.node.is_some() {
+            let world = self.clone();
+            shared.hub.spawn(async move {
+                if let Err(error) = world.describe(SERVICE, "yes").await {
+                    tracing::warn!(%error, "a node that joins may take slots with entities at once");
+                }
+            });
+        }
         entities
     }
 }

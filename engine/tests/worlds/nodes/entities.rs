@@ -346,6 +346,38 @@ fn entities_of_a_node_that_is_drained_go_on_elsewhere_and_no_caller_notices() {
     assert_eq!(cluster.wrong(), [""; 0]);
 }
 
+#[test]
+fn a_node_that_joins_gets_its_share_of_the_keys_and_no_caller_notices() {
+    let mut cluster = Cluster::new(8, 1, false);
+    cluster.run(LEASE);
+    let (mut served, mut load) = (Served::all(&cluster), Load::default());
+    cluster.run(TICK);
+    for round in 0..120 {
+        if round == 20 || round == 50 {
+            cluster.start();
+            served.look(&cluster);
+        }
+        for key in (0..60).filter(|key| round < 100 && (key + round) % 4 == 0) {
+            let at = (key + round) as usize % cluster.nodes.len();
+            let add = Add { after_ms: 20 * (key % 8) };
+            load.ask(served.at(&cluster, at), key, add, Duration::from_secs(30));
+        }
+        cluster.tick();
+        load.look();
+    }
+    load.finish(&mut cluster);
+    let shares: Vec<usize> = cluster.base.worlds().rows.iter().map(|row| row.slots.len()).collect();
+    assert!(shares.len() == 3 && shares.iter().all(|slots| *slots > 300), "{shares:?}");
+    assert_eq!((load.troubles, load.doubled), (vec![], vec![]));
+    for (key, count) in &load.counts {
+        assert_eq!(stored(&cluster, *key), count.done);
+    }
+    assert_eq!(cluster.base.log.lock().expect("no panic here").fenced, 0);
+    let active = |at| served.at(&cluster, at).active::<Counter>();
+    assert!((0..3).all(|at| active(at) > 8), "{:?}", [active(0), active(1), active(2)]);
+    assert_eq!(cluster.wrong(), [""; 0]);
+}
+
 /// What callers were told about a key.
 #[derive(Debug, Default)]
 struct Count {

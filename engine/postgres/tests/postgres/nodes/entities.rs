@@ -16,6 +16,9 @@ use turnwheel_runtime::Group;
 use super::{harmed, has_owners, until, Client, Process, LEASE, NODES};
 use crate::server::{name, sql, start};
 
+/// Begin of the names of nodes that have entities.
+pub(super) const NAMED: &str = "counts ";
+
 /// Keys that are counted.
 const KEYS: u64 = 48;
 
@@ -122,7 +125,7 @@ fn increments_survive_the_ends_and_stops_of_their_nodes_and_none_is_doubled() {
     let url = format!("{}?schema={}", server.url("postgres"), name());
     let effects = folder.path().join("effects");
     let node = |name: &str| Process::start(&url, &effects, name, [LEASE, 0]).expect("it joins");
-    let mut nodes: Vec<Process> = ["a", "b", "c"].map(node).into();
+    let mut nodes: Vec<Process> = ["one", "two", "three"].map(|name| node(&format!("{NAMED}{name}"))).into();
     assert_eq!(nodes.len(), NODES);
     let client = Client::new(&url, LEASE);
     let group = Group::builder("asks").workers(1).build().expect("threads");
