@@ -74,8 +74,8 @@ pub enum AskError<M> {
 }
 
 /// A message was refused since another process owns the entity, and its type does not
-/// [cross](crate::entity::RemoteMessage): send it there, or again when the ownership has changed. See [`AskError::NotOwner`] and
-/// [`EntityRef::not_owner`](crate::EntityRef::not_owner).
+/// [cross](crate::entity::RemoteMessage): send it there, or again when the owner has changed. See
+/// [`AskError::NotOwner`] and [`EntityRef::not_owner`](crate::EntityRef::not_owner).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{entity} «{key}» is owned by {} since epoch {epoch}, and not by this process",
@@ -99,11 +99,12 @@ pub struct NotOwner {
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the text of an error names its fields")]
 pub enum RemoteError {
-    /// The process that was asked does not own the key: it was not done. A carrier tries it again at
-    /// the next owner, so callers do not see it.
+    /// The process that was asked does not own the key: it was not done. A carrier tries it again
+    /// at the next owner, so callers do not see it.
     #[error("the process that was asked does not own the key (epoch {epoch}); nothing was done")]
     Moved { epoch: u64 },
-    /// No process that owns the key could be reached in time: it was not done, and may be sent again.
+    /// No process that owns the key could be reached in time: it was not done, and may be sent
+    /// again.
     #[error("the owner of the key is unavailable: {reason}; nothing was done")]
     Unavailable { reason: String },
     /// The owner refused it before it began: it was not done.

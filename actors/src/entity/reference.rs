@@ -50,14 +50,14 @@ impl<E: Entity> EntityRef<E> {
         &self.key
     }
 
-    /// Sends a message; its answer is dropped. Activates the entity if it is not, where its owner is: a
-    /// message that [crosses](super::RemoteMessage) and is lost on its way is a dead letter.
+    /// Sends a message; its answer is dropped. Activates the entity if it is not, where its owner
+    /// is. A message that [crosses](super::RemoteMessage) and is lost on its way is a dead letter.
     ///
     /// # Errors
     ///
     /// `Full`; `Closed` during the pause after a failed activation, or when the group shuts down;
-    /// `Refused` if another process owns it ([`EntityRef::not_owner`] names it), and the message does not
-    /// cross. The message comes back.
+    /// `Refused` if another process owns it ([`EntityRef::not_owner`] names it) and the message
+    /// does not cross. The message comes back.
     pub fn tell<M: MessageFor<E, K>, K: 'static>(&self, message: M) -> Result<(), TellError<M>> {
         by_size!(<M, K> self.tell_as(message))
     }
@@ -82,8 +82,8 @@ impl<E: Entity> EntityRef<E> {
         })
     }
 
-    /// Sends a message and answers a future of the reply, with the system's deadline. If another process
-    /// owns the entity, and the message [crosses](super::RemoteMessage), it is asked there.
+    /// Sends a message and answers a future of the reply, with the system's deadline. If another
+    /// process owns the entity, and the message [crosses](super::RemoteMessage), it is asked there.
     pub fn ask<M: MessageFor<E, K>, K: 'static>(&self, message: M) -> Ask<M, M::Reply> {
         self.ask_within(message, self.directory.system.shared().ask_limit)
     }
@@ -113,8 +113,8 @@ impl<E: Entity> EntityRef<E> {
         self.ask_plain::<P, K>(message, request::outgoing_for::<(E, P, K)>(), limit, Reach::Owner)
     }
 
-    /// As [`EntityRef::ask_within`] for a call that was carried here: it goes no further, and has met
-    /// the interceptors of its sender.
+    /// As [`EntityRef::ask_within`] for a call that was carried here: it goes no further, and has
+    /// met the interceptors of its sender.
     pub(crate) fn ask_here<M: MessageFor<E, K>, K: 'static>(
         &self,
         message: M,

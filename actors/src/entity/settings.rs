@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use turnwheel_runtime::Backoff;
 
+use super::remote::Registry;
 #[cfg(doc)]
 use super::NoRoom;
-use super::remote::Registry;
 use super::{
     reminder, Directories, Entities, Entity, Memory, MemoryStore, Placement, Reminders,
-    RemoteCalls, RemoteMessages, Shared,
-    SingleNode, StateStore, ACTIVE_MAX_DEFAULT, ROOM_LIMIT_DEFAULT, WAITING_MAX_DEFAULT,
+    RemoteCalls, RemoteMessages, Shared, SingleNode, StateStore, ACTIVE_MAX_DEFAULT,
+    ROOM_LIMIT_DEFAULT, WAITING_MAX_DEFAULT,
 };
 use crate::system::{Chain, Interceptor, System};
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use turnwheel_actors::entity::{
-    EntityContext, MemoryStore, NotOwner, OnConflict, Ownership, Placement, StateStore, StoreError, Stored,
+    EntityContext, MemoryStore, NotOwner, OnConflict, Ownership, Placement, StateStore, StoreError,
+    Stored,
 };
 use turnwheel_actors::intercept::{self, Interceptor};
 use turnwheel_actors::{messages, Actor, AskError, Entities, Entity, EntityRef, System};

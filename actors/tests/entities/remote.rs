@@ -184,15 +184,16 @@ fn net(sim: &Sim, nodes: usize) -> Arc<Net> {
     let (net, store) = (Arc::new(Net::default()), Arc::new(MemoryStore::new()));
     for index in 0..nodes {
         let system = System::new(&sim.group(&format!("node {index}")));
-        let builder = Entities::builder(&system).store(store.clone()).remote::<Account>(|account| {
-            let account = account.message::<Deposit, _>().message::<See, _>();
-            let account = account.message::<Wide, _>();
-            if index == 0 {
-                account.message::<New, _>()
-            } else {
-                account
-            }
-        });
+        let builder =
+            Entities::builder(&system).store(store.clone()).remote::<Account>(|account| {
+                let account = account.message::<Deposit, _>().message::<See, _>();
+                let account = account.message::<Wide, _>();
+                if index == 0 {
+                    account.message::<New, _>()
+                } else {
+                    account
+                }
+            });
         let node = Arc::new(Node(Arc::clone(&net), index));
         let entities = builder.placement(node.clone()).carrier(node).build();
         net.nodes.lock().expect("no panic here").push(entities);

@@ -340,8 +340,8 @@ impl TimedStates {
     }
 }
 
-/// The states of entities that the owners of their slots activate. The epoch of a write is that of the
-/// slot, and is checked in the commit.
+/// The states of entities that the owners of their slots activate. The epoch of a write is that of
+/// the slot, and is checked in the commit.
 #[derive(Debug)]
 pub(crate) struct SlotStates {
     states: Arc<Durable>,

@@ -42,11 +42,11 @@ pub use tally::{Tallies, Tally};
 pub(crate) use view::read_plan;
 pub use view::StoreView;
 pub use work::{Work, WorkCode, Worked};
-pub(crate) use worlds::free;
 pub(crate) use worlds::entity_key;
+pub(crate) use worlds::free;
 pub use worlds::{
-    slot_of, slot_of_entity, slot_of_key, slot_of_schedule, Claim, Hold, Owner, Slots, WorldKind, WorldRow, Worlds,
-    WorldsWrite, NO_EPOCH, SLOTS,
+    slot_of, slot_of_entity, slot_of_key, slot_of_schedule, Claim, Hold, Owner, Slots, WorldKind,
+    WorldRow, Worlds, WorldsWrite, NO_EPOCH, SLOTS,
 };
 pub use writing::{
     Append, Batch, Removal, RowWrite, ScheduleRow, ScheduleWrite, StoreWriter, Swap, Verdict,

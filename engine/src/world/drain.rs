@@ -179,7 +179,7 @@ impl Hub {
         given.map(drop)
     }
 
-    /// Waits a moment for the end of activations in closed slots: slots whose entities take longer stay.
+    /// Waits a moment for the end of activations in closed slots; slots with longer ones stay.
     async fn wait_for_entities(&self, world: &Shared, slots: &Slots) {
         for _ in 0..STALLED {
             if slots.with(&world.busy().slots()).is_empty() {

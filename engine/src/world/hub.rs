@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::future::Future;
 use std::pin::{pin, Pin};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
@@ -19,10 +19,9 @@ use crate::connect::{
     Answer, AnswerKind, ConnectError, Connector, Envelope, Local, Request, RequestKind,
 };
 use crate::error::{BuildError, StoreError};
-use crate::id::PlanId;
 use crate::journal::Journal;
-use crate::limits::{DESK_MAX, REQUEST_AGAIN};
-use crate::store::{slot_of, Seq, Slots, Store, WorldKind, Worlds};
+use crate::limits::DESK_MAX;
+use crate::store::{Seq, Slots, Store, WorldKind, Worlds};
 use crate::time::Time;
 use crate::watch::{Buffer, Feed};
 
@@ -296,7 +295,7 @@ impl Hub {
     }
 
     /// Asks one world, until it is known that it will not answer.
-    async fn call_unless(
+    pub(super) async fn call_unless(
         &self,
         from: u64,
         to: u64,
@@ -338,92 +337,6 @@ impl Hub {
         let _slept = self.group.sleep(pause).await;
     }
 
-    /// Asks the world that owns a plan, whichever that is by then.
-    pub(crate) async fn reach(
-        self: Arc<Self>,
-        from: u64,
-        plan: PlanId,
-        request: Request,
-        patience: Patience,
-    ) -> Result<Answer, ConnectError> {
-        let asked = self.reach_owner(from, plan, request, patience);
-        match patience.limit {
-            None => asked.await,
-            Some(limit) => within(&self.group, limit, asked).await,
-        }
-    }
-
-    async fn reach_owner(
-        &self,
-        from: u64,
-        plan: PlanId,
-        request: Request,
-        patience: Patience,
-    ) -> Result<Answer, ConnectError> {
-        let what = || format!("plan {plan}");
-        self.reach_slot(from, slot_of(plan), what, request, patience).await
-    }
-
-    /// Asks the world that has a slot, whichever that is by then.
-    pub(crate) async fn reach_slot(
-        &self,
-        from: u64,
-        slot: usize,
-        what: impl Fn() -> String,
-        request: Request,
-        patience: Patience,
-    ) -> Result<Answer, ConnectError> {
-        let doubt = Doubt::default();
-        self.reach_slot_by(from, slot, what, || request.clone(), patience, &doubt).await
-    }
-
-    /// The same, with a request that each attempt makes anew; notes whether one may have been done.
-    pub(crate) async fn reach_slot_by(
-        &self,
-        from: u64,
-        slot: usize,
-        what: impl Fn() -> String,
-        request: impl Fn() -> Request,
-        patience: Patience,
-        doubt: &Doubt,
-    ) -> Result<Answer, ConnectError> {
-        let directory = self.journal.directory();
-        let mut unheard = Unheard::default();
-        loop {
-            let changed = directory.changed();
-            let owner = directory.now().owners()[slot];
-            let to = owner.world;
-            if to == 0 {
-                if !patience.waits {
-                    return Err(ConnectError::NoExecutor { what: what() });
-                }
-                let _changed = changed.await;
-                continue;
-            }
-            // The owner may have been taken for dead, and be there again without the request.
-            let has_lost = |worlds: &Worlds| {
-                let is_other = patience.repeats && worlds.owners()[slot] != owner;
-                is_other || worlds.find(to).is_none()
-            };
-            let was_open = doubt.open();
-            let outcome = self.call_unless(from, to, request(), has_lost).await;
-            match outcome {
-                Ok(answer) if answer.is_moved() => doubt.settle(was_open),
-                // It has joined a moment ago, or is about to go.
-                Err(ConnectError::Unknown { .. }) => {
-                    doubt.settle(was_open);
-                    self.is_unheard(to, &mut unheard)?;
-                }
-                Err(ConnectError::Ending { .. }) => doubt.settle(was_open),
-                Err(ConnectError::Gone { .. }) if patience.repeats => {}
-                outcome => return outcome,
-            }
-            if directory.now().owner(slot) == to {
-                let _either = first(changed, self.group.sleep(REQUEST_AGAIN)).await;
-            }
-        }
-    }
-
     /// Whether a world answers.
     pub(super) async fn ping(
         self: Arc<Self>,
@@ -456,56 +369,8 @@ impl Hub {
     }
 }
 
-/// Whether a request may have been done although its answer has not come.
-#[derive(Debug, Default)]
-pub(crate) struct Doubt(AtomicBool);
-
-impl Doubt {
-    pub(crate) fn is_open(&self) -> bool {
-        // Relaxed: one future writes it, and whoever polls that reads it.
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// A request is sent. Whether an earlier one may have been done.
-    fn open(&self) -> bool {
-        self.0.swap(true, Ordering::Relaxed)
-    }
-
-    /// The request was not done.
-    fn settle(&self, was_open: bool) {
-        self.0.store(was_open, Ordering::Relaxed);
-    }
-}
-
-/// A world to which there was no way, and since when.
-#[derive(Debug, Default)]
-struct Unheard(Option<(u64, u64)>);
-
-impl Hub {
-    /// There is no way to a world. It may have joined a moment ago; that of another node that still
-    /// has no way after two leases is named to the caller.
-    fn is_unheard(&self, world: u64, since: &mut Unheard) -> Result<(), ConnectError> {
-        let Some(lease) = self.journal.lease() else { return Ok(()) };
-        let now_ns = self.group.now_ns();
-        match since.0 {
-            Some((known, since_ns)) if known == world => {
-                let waited = Duration::from_nanos(now_ns.saturating_sub(since_ns));
-                if waited < 2 * lease.length() {
-                    return Ok(());
-                }
-                let name = self.worlds().find(world).map(|row| row.name.clone());
-                Err(ConnectError::Unreachable { world, name: name.unwrap_or_default() })
-            }
-            _ => {
-                since.0 = Some((world, now_ns));
-                Ok(())
-            }
-        }
-    }
-}
-
 /// Ends when one of two does.
-async fn first(one: impl Future, other: impl Future) {
+pub(super) async fn first(one: impl Future, other: impl Future) {
     let (mut one, mut other) = (pin!(one), pin!(other));
     std::future::poll_fn(|cx| {
         if one.as_mut().poll(cx).is_ready() || other.as_mut().poll(cx).is_ready() {

@@ -43,6 +43,7 @@ mod presenter;
 mod promises;
 mod queue;
 mod reach;
+mod reach_slot;
 mod search;
 mod shared;
 mod shares;

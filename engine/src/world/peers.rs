@@ -256,8 +256,8 @@ impl Hub {
         dead
     }
 
-    /// The slots that a world of this kind may not take when it joins: plans are under way in them, or
-    /// their nodes have entities, which end in order before their slots are given.
+    /// The slots that a world of this kind may not take when it joins: plans are under way in them,
+    /// or their nodes have entities, which end in order before their slots are given.
     pub(super) async fn live_slots(&self, kind: WorldKind) -> Result<Slots, StoreError> {
         let lost = |failure: turnwheel_runtime::Failure| StoreError::unanswered(&failure);
         let others = self.worlds().rows.iter().any(|row| row.kind == WorldKind::Executor);

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use turnwheel_engine::store::{
-    slot_of, Append, Batch, Beat, Change, Hold, Mail, Members, Owner, Removal, RowWrite, ScheduleWrite, Seq,
-    StoreReader, StoreWriter, Swap, Verdict, Worlds, WorldsWrite,
+    slot_of, Append, Batch, Beat, Change, Hold, Mail, Members, Owner, Removal, RowWrite,
+    ScheduleWrite, Seq, StoreReader, StoreWriter, Swap, Verdict, Worlds, WorldsWrite,
 };
 use turnwheel_engine::{MemoryStore, PlanId, Store, StoreError, Time};
 

@@ -142,17 +142,14 @@ impl Entities {
         listed.look(key).ok_or_else(no_key)
     }
 
-    /// Passivates the entities for which a guard is given, by the name of their type and their key:
-    /// earlier messages are handled first, as by [`EntityRef::passivate`](crate::EntityRef::passivate).
-    /// The guard is dropped when the activation is over. Activations that end already are asked for too.
+    /// Passivates the entities for which a guard is given, by the name of their type and their key.
+    /// Earlier messages are handled first. The guard is dropped when the activation is over;
+    /// activations that end already are asked for too.
     ///
-    /// For a process that loses keys: after its [placement](crate::entity::Placement) has begun to say
-    /// so, and this has returned, the guards tell when the last of their activations is over. Cost: a
-    /// look at each activation, under one of 64 locks at a time.
-    pub fn passivate_if<G: Send + 'static>(
-        &self,
-        mut guard: impl FnMut(&str, &str) -> Option<G>,
-    ) {
+    /// For a process that loses keys, after its [placement](crate::entity::Placement) has begun to
+    /// say so: the guards tell when the last activation of these keys is over. Cost: a look at each
+    /// activation, under one of 64 locks at a time.
+    pub fn passivate_if<G: Send + 'static>(&self, mut guard: impl FnMut(&str, &str) -> Option<G>) {
         let types = self.shared.types.lock().clone();
         for listed in types.iter().filter_map(Weak::upgrade) {
             listed.end(&mut |entity, key| guard(entity, key).map(|it| Box::new(it) as Guard));

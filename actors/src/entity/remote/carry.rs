@@ -165,4 +165,3 @@ fn answer_to<R: Send + 'static>(
     });
     told.detach();
 }
-

@@ -4,32 +4,33 @@
 //! [`RemoteCalls`], and takes the calls of other processes by [`Entities::take_remote`]. Who owns a
 //! key is said by the [`Placement`](super::Placement) alone.
 //!
-//! | step | who | what |
-//! | --- | --- | --- |
-//! | 1 | sender | the message goes to the key's activation if there is one here, as ever |
-//! | 2 | sender | there is none, and the placement says «not local»: the message is written as JSON and given to the carrier. The call counts as begun: it can be cancelled no more |
-//! | 3 | carrier | finds the owner and brings the call there. [`RemoteError::Moved`] is tried again at the next owner, as nothing was done |
-//! | 4 | owner | finds type and message by their names, and asks its own entity within the time that is left. It does not carry the call on itself: a key that it does not own is `Moved` |
-//! | 5 | sender | the answer is read, and completes the [`Ask`](crate::Ask) |
+//! 1. The message goes to the key's activation if there is one here, as ever.
+//! 2. There is none, and the placement says «not local»: the message is written as JSON and given
+//!    to the carrier. The call counts as begun from here on: it cannot be cancelled.
+//! 3. The carrier finds the owner and brings the call there. After [`RemoteError::Moved`] it tries
+//!    again at the next owner, as nothing was done.
+//! 4. The owner finds type and message by their names, and asks its own entity within the time that
+//!    is left. It does not carry the call on: a key that it does not own is `Moved`.
+//! 5. The answer is read, and completes the [`Ask`](crate::Ask).
 //!
 //! A message that waits for the next activation of its key when the key moves away is carried too.
-//! A message whose type is not [registered](RemoteMessages::message) is refused as before, with
+//! A message whose type is not [registered](RemoteMessages::message) is refused with
 //! [`AskError::NotOwner`](crate::AskError::NotOwner).
 //!
-//! | the owner, or the way to it | the caller gets | was it done? |
+//! | the caller gets | when | was it done? |
 //! | --- | --- | --- |
-//! | answers | the answer | yes, once |
-//! | does not know the type, the key or the message; or refuses it as full or closed | [`RemoteError::Refused`] | no |
-//! | is not there, or the key has no owner before the deadline | [`RemoteError::Unavailable`] | no |
-//! | goes, or its handler fails, after it may have begun | [`RemoteError::Unknown`] | nobody knows |
-//! | has not answered at the deadline | [`AskError::TimedOut`](crate::AskError::TimedOut) with a time in its handler, or `Unknown` | nobody knows |
+//! | the answer | the owner answers | yes, once |
+//! | [`RemoteError::Refused`] | the owner does not know type, key or message, or is full | no |
+//! | [`RemoteError::Unavailable`] | no owner is there before the deadline | no |
+//! | [`RemoteError::Unknown`] | the owner goes, or its handler fails | nobody knows |
+//! | [`AskError::TimedOut`](crate::AskError::TimedOut) | the deadline passes | nobody knows |
 //!
 //! A call whose outcome is unknown is not sent again, unless its type says that this does no harm
 //! ([`RemoteMessage::IS_REPEATABLE`]).
 //!
 //! Not promised over processes: the order of messages of one sender (wait for an answer before the
-//! next call where the order matters), the detection of call cycles (they end with the deadline), and
-//! the cancellation of a call that was carried.
+//! next call where the order matters), the detection of call cycles (they end with the deadline),
+//! and the cancellation of a call that was carried.
 
 mod carry;
 mod registry;
@@ -46,8 +47,8 @@ use turnwheel_runtime::Completion;
 
 use crate::request::RequestContext;
 
-pub use registry::RemoteMessages;
 pub(crate) use registry::Registry;
+pub use registry::RemoteMessages;
 
 pub use crate::error::RemoteError;
 
@@ -55,7 +56,7 @@ pub use crate::error::RemoteError;
 /// answer: a field that is added needs `#[serde(default)]` while nodes of two releases run.
 ///
 /// ```
-/// use serde::Serialize;
+/// use serde::{Deserialize, Serialize};
 /// use turnwheel_actors::entity::RemoteMessage;
 ///
 /// #[derive(Serialize, Deserialize)]
@@ -69,8 +70,8 @@ pub trait RemoteMessage: Serialize + DeserializeOwned + Send + 'static {
     /// Its name among the messages of an entity; part of the format between processes.
     const NAME: &'static str;
 
-    /// Whether it does no harm to handle it twice, as for a question. Then it is sent again to the next
-    /// owner of its key if its owner goes before it answers; otherwise the caller gets
+    /// Whether it does no harm to handle it twice, as for a question. Then it is sent again to the
+    /// next owner of its key if its owner goes before it answers; otherwise the caller gets
     /// [`RemoteError::Unknown`].
     const IS_REPEATABLE: bool = false;
 }
@@ -102,8 +103,8 @@ pub trait RemoteCalls: Send + Sync + fmt::Debug {
     /// Brings a call to the process that owns the key, whichever that is by then, has it
     /// [taken](super::Entities::take_remote) there, and brings the answer back.
     ///
-    /// It keeps the deadline of the call, tries again after [`RemoteError::Moved`], and does not bring
-    /// a call that is not [repeatable](RemoteCall::is_repeatable) a second time if the first one may
-    /// have been taken. Called without a lock; it must not block.
+    /// It keeps the deadline of the call, and tries again after [`RemoteError::Moved`]. It does not
+    /// bring a call that is not [repeatable](RemoteCall::is_repeatable) a second time if the first
+    /// one may have been taken. Called without a lock; it must not block.
     fn call(&self, call: RemoteCall) -> Completion<Result<Vec<u8>, RemoteError>>;
 }

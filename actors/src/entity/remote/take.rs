@@ -15,8 +15,8 @@ impl Entities {
     /// Takes a call that another process has brought here: the message is sent at once, and the
     /// future is that of its answer. For implementations of [`RemoteCalls`](super::RemoteCalls).
     ///
-    /// The handler does not begin when the time of the call is over. If this process does not own the
-    /// key the answer is [`RemoteError::Moved`].
+    /// The handler does not begin when the time of the call is over. If this process does not own
+    /// the key the answer is [`RemoteError::Moved`].
     pub fn take_remote(&self, call: &RemoteCall) -> RemoteAnswer {
         let registry = &self.shared.settings.remote;
         match registry.taker(&call.entity, &call.message) {
@@ -64,7 +64,8 @@ fn not_answered<M>(error: AskError<M>) -> RemoteError {
             RemoteError::Unavailable { reason: AskError::<M>::TimedOut(spent).to_string() }
         }
         AskError::Unanswered(failure) => of_failure(&failure),
-        refused @ (AskError::Refused(_) | AskError::Cycle { .. } | AskError::Intercepted { .. }) => {
+        refused
+        @ (AskError::Refused(_) | AskError::Cycle { .. } | AskError::Intercepted { .. }) => {
             RemoteError::Refused { reason: refused.to_string() }
         }
         late @ AskError::TimedOut(_) => RemoteError::Unknown { reason: late.to_string() },

@@ -1,7 +1,7 @@
 //! Calls to entities on their way between worlds: requests for the owner of a key.
 //!
-//! A call is JSON within the request, so that two neighbouring releases understand one another. A node
-//! without entities refuses it by the name of the service.
+//! A call is JSON within the request, so that two neighbouring releases understand one another. A
+//! node without entities refuses it by the name of the service.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,8 @@ use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::payload::Payload;
 use crate::store::{entity_key, slot_of_key};
 use crate::world::by_key::Service;
-use crate::world::hub::{within, Doubt};
+use crate::world::hub::within;
+use crate::world::reach_slot::Doubt;
 use crate::world::{Hub, Patience};
 
 /// A call as it is carried.
@@ -95,10 +96,7 @@ async fn bring(hub: &Hub, from: u64, call: RemoteCall) -> Result<Vec<u8>, Remote
     answered(outcome, &doubt)
 }
 
-fn answered(
-    outcome: Result<Answer, ConnectError>,
-    doubt: &Doubt,
-) -> Result<Vec<u8>, RemoteError> {
+fn answered(outcome: Result<Answer, ConnectError>, doubt: &Doubt) -> Result<Vec<u8>, RemoteError> {
     match outcome {
         Ok(Answer(AnswerKind::Keyed(Ok(payload)))) => match payload.read::<Outcome>() {
             Ok(outcome) => outcome.map(|content| Box::<str>::from(content).into_string().into()),

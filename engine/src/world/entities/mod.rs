@@ -4,25 +4,37 @@
 //! ([`Placement`](turnwheel_actors::entity::Placement)), `calls` brings calls there
 //! ([`RemoteCalls`](turnwheel_actors::entity::RemoteCalls)) as requests for the owner of a key.
 //!
-//! | state of the slot at a world | it activates its keys | its activations | writes of their states |
+//! The state of a slot at a world decides whether the world activates its keys, and whether the
+//! writes of its activations are admitted:
+//!
+//! | state of the slot | activates | activations | their writes |
 //! | --- | --- | --- | --- |
-//! | owned, under epoch *n* | yes | run | admitted under *n* |
-//! | owned, closed: about to be given away | no: calls for them wait for the next owner | handle what they have admitted, then end; the slot is given when the last has ended | admitted under *n* |
-//! | given away, or taken since the lease was over; this world knows it | no: calls go to the owner | end | refused: the slot has epoch *n* + 1 |
-//! | taken, this world does not know it (stopped, cut off) | not once its lease is over by its own clock | run, and may answer from memory | refused by the store; the activation is told [`Fenced`](turnwheel_actors::entity::StoreError::Fenced) and ends |
-//! | got back, under epoch *n* + 2 | yes, once those of *n* have ended | those of *n* end | refused to those of *n* |
+//! | owned, epoch *n* | yes | run | admitted under *n* |
+//! | owned and closed | no | end after what they have admitted | admitted under *n* |
+//! | lost, known here | no | end | refused: the epoch is *n* + 1 |
+//! | lost, not known here | until the lease is over | run, told `Fenced` | refused |
+//! | got back, epoch *n* + 2 | yes | those of *n* end | refused to those of *n* |
 //!
-//! A world that joins takes no slots of nodes with entities (they say so in the table of worlds): those
-//! give it its share with their next heartbeats, as above.
+//! * A closed slot is about to be given away: it goes when the last activation in it has ended, and
+//!   calls for it wait for the next owner.
+//! * A world that was stopped or cut off does not know that it has lost slots. Its lease is by its
+//!   own clock. The first write of an activation is refused, and the activation ends.
+//! * A world that joins takes no slots of nodes with entities (they say so in the table of worlds):
+//!   those give it its share with their next heartbeats, each slot closed first.
 //!
-//! | crash point, limit | what happens |
-//! | --- | --- |
-//! | the owner dies before it takes a call, or before it answers | the caller cannot tell these apart: `Unknown` once the lease is over, or sent again to the next owner if the message says that it may be |
-//! | the owner dies after the state was written, before its answer | the same: the state has it |
-//! | the owner is dead and its slot free, or a slot is being given away | nothing was sent: the call waits for the next owner until its deadline, then `Unavailable` |
-//! | the asking node dies | what was sent is done or not; nobody waits |
-//! | the store does not answer | calls over it end with their deadline, and writes fail. An activation whose write has an unknown outcome keeps the value before it: the next write meets a conflict, and the state is read again |
-//! | a message or an answer beyond [`PAYLOAD_BYTES_MAX`] | `Refused`; for an answer `Unknown`: it was done |
+//! Crash points and limits:
+//!
+//! * The owner dies with a call, before or after it has written: the caller cannot tell these
+//!   apart. It gets `Unknown` once the lease is over, or the answer of the next owner if the
+//!   message may be repeated.
+//! * The owner is dead and its slot free, or the slot is in motion: nothing was sent. The call
+//!   waits for the next owner until its deadline, then it is `Unavailable`.
+//! * The asking node dies: what was sent is done or not, and nobody waits.
+//! * The store does not answer: calls over it end with their deadline, and writes fail. An
+//!   activation whose write has an unknown outcome keeps the value before it; its next write meets
+//!   a conflict, and the state is read again.
+//! * A message or answer beyond [`PAYLOAD_BYTES_MAX`]: `Refused`; for an answer `Unknown`, as it
+//!   was done.
 //!
 //! Not fenced: what a handler does outside of its state, and answers from memory at a node that has
 //! lost its slot and does not know it yet.
@@ -55,17 +67,17 @@ struct Nodes {
 }
 
 impl World {
-    /// Makes entities of a builder that are one with those of all worlds over this store: a key has
+    /// Makes entities of a builder that are one with those of all worlds over this store. A key has
     /// its activation at the owner of its slot, and messages [that
-    /// cross](turnwheel_actors::EntitiesBuilder::remote) reach it from everywhere. Their states are in
-    /// this world's store, and each write is checked against the epoch of the slot in its commit.
+    /// cross](turnwheel_actors::EntitiesBuilder::remote) reach it from everywhere. Their states are
+    /// in this world's store; each write is checked against the epoch of the slot in its commit.
     ///
-    /// Each world that runs plans has slots, so each of them must have the same types, from its begin on:
-    /// calls for a key of a world without entities are refused. An asking world may be a
-    /// [client](super::WorldBuilder::client). An entity calls others by
-    /// `EntityContext::entities` as ever. What a caller is told when an owner goes:
-    /// [`RemoteError`](turnwheel_actors::entity::RemoteError). Placement, carrier and store of the builder
-    /// are replaced. Reminders are not part of it.
+    /// Each world that runs plans has slots, so each of them must have the same types, from its
+    /// begin on: calls for a key of a world without entities are refused. An asking world may be a
+    /// [client](super::WorldBuilder::client). Entities call others by `EntityContext::entities`.
+    /// What a caller is told when an owner goes:
+    /// [`RemoteError`](turnwheel_actors::entity::RemoteError). Placement, carrier and store of the
+    /// builder are replaced. Reminders are not part of it.
     ///
     /// ```
     /// use serde::{Deserialize, Serialize};
@@ -146,7 +158,7 @@ impl World {
             let world = self.clone();
             shared.hub.spawn(async move {
                 if let Err(error) = world.describe(SERVICE, "yes").await {
-                    tracing::warn!(%error, "a node that joins may take slots with entities at once");
+                    tracing::warn!(%error, "a node that joins may take slots of entities at once");
                 }
             });
         }
@@ -155,8 +167,8 @@ impl World {
 }
 
 impl Shared {
-    /// Ends the activations of entities in some slots. Until the last of a slot is over, the slot counts
-    /// as busy.
+    /// Ends the activations of entities in some slots. Until the last of a slot is over, the slot
+    /// counts as busy.
     pub(super) fn end_entities(&self, slots: &Slots) {
         let Some(entities) = self.entities.get().filter(|_| !slots.is_empty()) else { return };
         entities.passivate_if(|entity, key| {

@@ -110,9 +110,10 @@ impl Handler<New> for Counter {
 
 fn serve(node: &Node) -> Entities {
     let system = System::new(&node.sim.group("entities"));
-    node.world.entities(Entities::builder(&system).remote::<Counter>(|counter| {
-        counter.message::<Add, _>().message::<Get, _>()
-    }))
+    node.world.entities(
+        Entities::builder(&system)
+            .remote::<Counter>(|counter| counter.message::<Add, _>().message::<Get, _>()),
+    )
 }
 
 /// The entities of the nodes, by their worlds.
@@ -202,8 +203,11 @@ fn a_node_that_does_not_know_what_is_asked_says_so_by_name() {
     // It has them, but not this message.
     let _served = serve(&cluster.nodes[0]);
     let unknown = wait(&mut cluster, asks.get::<Counter>(key).ask(New));
-    assert!(matches!(&unknown, Err(AskError::NotOwner { owner, .. })
-        if owner.owner.as_deref() == Some("node 1")), "{unknown:?}");
+    assert!(
+        matches!(&unknown, Err(AskError::NotOwner { owner, .. })
+        if owner.owner.as_deref() == Some("node 1")),
+        "{unknown:?}"
+    );
     let asked = wait(&mut cluster, asks.get::<Counter>(key).ask(AT_ONCE));
     assert_eq!(asked.expect("it is served now"), Ok(1));
 }
@@ -283,7 +287,11 @@ fn an_activation_of_a_node_that_was_frozen_past_its_lease_writes_nothing_and_end
     cluster.nodes[0].freeze(until);
     cluster.run(2 * LEASE);
     let asked = next.get::<Counter>(key).ask(AT_ONCE);
-    assert_eq!(wait(&mut cluster, asked).expect("the next owner has it"), Ok(2), "what was written");
+    assert_eq!(
+        wait(&mut cluster, asked).expect("the next owner has it"),
+        Ok(2),
+        "what was written"
+    );
     assert_eq!(old.active::<Counter>(), 1, "it is there still");
     let before = cluster.base.log.lock().expect("no panic here").fenced;
     cluster.run(2 * LEASE);
