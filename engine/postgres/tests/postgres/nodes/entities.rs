@@ -14,7 +14,7 @@ use turnwheel_actors::{
 use turnwheel_engine::World;
 use turnwheel_runtime::Group;
 
-use super::{harmed, has_owners, until, Client, Process, LEASE, NODES};
+use super::{harmed, has_owners, until, Client, Process, LONG_LEASE, NODES};
 use crate::server::{name, sql, start};
 
 /// Begin of the names of nodes that have entities.
@@ -97,6 +97,15 @@ pub(super) fn serve(world: &World, group: &Group) -> Entities {
     )
 }
 
+/// Ends the callers when it is dropped, also by a panic.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// What the callers of one key were told.
 #[derive(Debug, Default)]
 struct Count {
@@ -125,11 +134,12 @@ fn increments_survive_the_ends_and_stops_of_their_nodes_and_none_is_doubled() {
     let (server, folder) = (start(&[]), tempfile::tempdir().expect("a folder"));
     let url = format!("{}?schema={}", server.url("postgres"), name());
     let effects = folder.path().join("effects");
-    let node = |name: &str| Process::start(&url, &effects, name, [LEASE, 0]).expect("it joins");
+    let node =
+        |name: &str| Process::start(&url, &effects, name, [LONG_LEASE, 0]).expect("it joins");
     let mut nodes: Vec<Process> =
         ["one", "two", "three"].map(|name| node(&format!("{NAMED}{name}"))).into();
     assert_eq!(nodes.len(), NODES);
-    let client = Client::new(&url, LEASE);
+    let client = Client::new(&url, LONG_LEASE);
     let group = Group::builder("asks").workers(1).build().expect("threads");
     let entities = serve(&client.world, &group);
     until("every slot has an owner", || has_owners(&client));
@@ -160,13 +170,14 @@ fn increments_survive_the_ends_and_stops_of_their_nodes_and_none_is_doubled() {
             })
             .collect();
         called.wait();
+        let over = Over(is_over);
         for harm in 0..HARMS {
             let victim = nodes.remove(0);
             nodes.push(harmed(client, victim, harm, &node));
             until("every slot has an owner", || has_owners(client));
         }
         eprintln!("{HARMS} nodes went within {:?}", begun.elapsed());
-        is_over.store(true, Ordering::SeqCst);
+        drop(over);
         callers.into_iter().map(|caller| caller.join().expect("no panic")).collect()
     });
     let schema = url.rsplit('=').next().expect("it is the last setting");
