@@ -6,6 +6,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use turnwheel_actors::entity::{EntityContext, RemoteMessage, StoreError, Stored};
 use turnwheel_actors::{
@@ -141,33 +142,43 @@ fn row(
     call: impl Fn(u64) -> Result<(), String> + Sync,
 ) -> Result<(), Box<dyn Error>> {
     let begun = Instant::now();
-    let measured: Vec<Result<Vec<Duration>, String>> = std::thread::scope(|scope| {
+    let failed = Mutex::new(Vec::new());
+    let measured: Vec<Vec<Duration>> = std::thread::scope(|scope| {
+        let failed = &failed;
         let call = &call;
         let caller = |caller: usize| {
             scope.spawn(move || {
                 let mut times = Vec::new();
                 for key in keys.iter().cycle().skip(caller * 7) {
                     let asked = Instant::now();
-                    call(*key)?;
-                    times.push(asked.elapsed());
+                    match call(*key) {
+                        Ok(()) => times.push(asked.elapsed()),
+                        Err(error) => failed.lock().push(error),
+                    }
                     if begun.elapsed() > TIME {
                         break;
                     }
                 }
-                Ok(times)
+                times
             })
         };
         let callers: Vec<_> = (0..callers).map(caller).collect();
         callers.into_iter().map(|it| it.join().expect("a caller does not panic")).collect()
     });
     let took = begun.elapsed().as_secs_f64();
-    let mut times = measured.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
+    let (mut times, failed) = (measured.concat(), failed.into_inner());
+    if times.is_empty() {
+        return Err(format!("no call was answered: {failed:?}").into());
+    }
     times.sort_unstable();
     let at = |part: usize| times[(times.len() - 1) * part / 100].as_secs_f64() * 1_000.0;
     let workload = format!("{way} {what} {callers}");
     let rate = times.len() as f64 / took;
     for (metric, value) in [("calls/s", rate), ("p50_ms", at(50)), ("p99_ms", at(99))] {
         println!("{{\"workload\":\"{workload}\",\"metric\":\"{metric}\",\"value\":{value:.3}}}");
+    }
+    if let Some(error) = failed.first() {
+        println!("# {workload}: {} calls have failed, the first one: {error}", failed.len());
     }
     Ok(())
 }
