@@ -3,6 +3,8 @@
 //!
 //! `cargo run --release -p turnwheel-postgres --example entity_calls`
 
+#![expect(clippy::print_stdout, reason = "it prints what it measures")]
+
 use std::error::Error;
 use std::time::{Duration, Instant};
 
