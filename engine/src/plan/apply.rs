@@ -396,6 +396,9 @@ impl Plan {
             self.ended_at = Some(at);
             self.timers.clear();
             self.promises.clear();
+            if self.cancel.is_some() {
+                self.children.give_up_all();
+            }
             // Events that were kept for a next run have no taker any more.
             (0..self.steps.len()).for_each(|index| self.leave_behind(StepId::at(index)));
         }

@@ -90,6 +90,10 @@ pub(crate) struct Children {
     /// The requests; snapshots have them [behind the plan](Plan::more).
     #[serde(skip)]
     pub(super) asked: Asked,
+    /// Plans that have begun and that nobody waits for any more: they are told to end until they are
+    /// over. Snapshots have them [behind the plan](Plan::more).
+    #[serde(skip)]
+    pub(super) unwanted: BTreeSet<PlanId>,
     /// Contents that were read from pages, of plans that have not begun.
     #[serde(skip)]
     read: HashMap<PlanId, SubPlan>,
@@ -213,6 +217,7 @@ impl Children {
     }
 
     pub(super) fn ended(&mut self, plan: PlanId, result: PlanResult) {
+        self.unwanted.remove(&plan);
         let Some(child) = self.all.get_mut(&plan).filter(|child| child.result.is_none()) else {
             return;
         };
@@ -249,6 +254,28 @@ impl Children {
         let waiting = std::mem::take(&mut open.waiting);
         waiting.into_iter().for_each(|plan| self.ended(plan, result));
         self.close_if_over(step);
+    }
+
+    /// Nobody waits for the plans of a step any more: those that have begun are to end, the others
+    /// are not made.
+    pub(super) fn give_up(&mut self, step: StepId) {
+        self.dropped(step, PlanResult::Cancelled);
+        if let Some(open) = self.open.remove(&step) {
+            self.fresh.retain(|plan| !open.begun.contains(plan));
+            self.unwanted.extend(open.begun);
+        }
+        self.told(step);
+    }
+
+    /// The same for all steps.
+    pub(super) fn give_up_all(&mut self) {
+        let steps: Vec<StepId> = self.open.keys().copied().collect();
+        steps.into_iter().for_each(|step| self.give_up(step));
+    }
+
+    /// Those of a new run of the plan: it has none but those that are still to end.
+    pub(super) fn of_next_run(self) -> Self {
+        Self { unwanted: self.unwanted, ..Self::default() }
     }
 
     /// The next page of a step cannot be read: its plans will not be made.
@@ -344,6 +371,11 @@ impl Children {
     /// Whether a step waits for plans.
     pub(crate) fn are_open(&self, step: StepId) -> bool {
         self.open.contains_key(&step)
+    }
+
+    /// Plans that have begun, that nobody waits for any more, and that are not over.
+    pub(crate) fn unwanted(&self) -> &BTreeSet<PlanId> {
+        &self.unwanted
     }
 
     /// Sub-plans of a step that have begun and are not over.

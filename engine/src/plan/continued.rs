@@ -2,14 +2,14 @@
 //!
 //! The plan keeps its id, its key, its labels, its locks, its caller, its followers and its output
 //! stream: several runs look like one from outside. Data that grows with the work is dropped:
-//! actions, steps, their outputs and their sub-plans.
+//! actions, steps, their outputs and their sub-plans, but for those that are still to be told to end.
 
 use std::mem::take;
 
 use super::apply::Inconsistent;
 use super::record::Planned;
 use super::step::Step;
-use super::{Children, Flow, Plan, PlanState, StepState};
+use super::{Flow, Plan, PlanState, StepState};
 use crate::id::StepId;
 use crate::time::Time;
 
@@ -32,7 +32,7 @@ impl Plan {
         self.finalize.clear();
         self.timers.clear();
         self.promises.clear();
-        self.children = Children::default();
+        self.children = take(&mut self.children).of_next_run();
         self.delayed = None;
         self.last_order = 0;
         self.planned(planned)?;

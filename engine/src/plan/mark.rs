@@ -28,6 +28,9 @@ impl Plan {
                 self.leave_behind(id);
                 self.drop_waits(id);
             }
+            if state == StepState::Dropped {
+                self.children.give_up(id);
+            }
             self.change(id, state);
             self.tell_asker(id, at);
         }

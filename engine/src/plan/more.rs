@@ -9,7 +9,8 @@ impl Plan {
     /// Data that older snapshots do not have, in the order in which versions have added it.
     pub(crate) fn more(&self) -> impl Serialize + '_ {
         let asked = (&self.children.asked, &self.timer_names, &self.promises);
-        (asked, &self.outbox, self.last_sent, &self.timeouts, &self.ordered)
+        let orders = (&self.ordered, &self.children.unwanted);
+        (asked, &self.outbox, self.last_sent, &self.timeouts, orders)
     }
 
     /// Takes it from the bytes behind the plan; what is not there is empty.
@@ -24,6 +25,7 @@ impl Plan {
         self.last_sent = next(&mut bytes).unwrap_or_default();
         self.timeouts = next(&mut bytes).unwrap_or_default();
         self.ordered = next(&mut bytes).unwrap_or_default();
+        self.children.unwanted = next(&mut bytes).unwrap_or_default();
     }
 }
 
@@ -134,12 +136,14 @@ mod tests {
         let mut plan = whole();
         plan.timeouts.insert(STEP, 2);
         plan.ordered.add("order");
+        plan.children.unwanted.insert(CHILD);
         let bytes = encode_plan(&plan);
         let back = decode_plan(PLAN, &bytes).expect("it is whole");
         assert_eq!(encode_plan(&back), bytes);
         assert_eq!(back.timer_of(STEP, "late"), Some(1));
         assert_eq!(back.timeouts, plan.timeouts);
         assert!(back.ordered.contains("order"));
+        assert!(back.children.unwanted().contains(&CHILD));
         assert_eq!(back.waits_for_promise("approval", "42"), Some(STEP));
         assert!(back.is_sending("7/1/first") && back.last_sent == 1);
         let asked = back.children.asked(STEP).expect("it has asked").facts();

@@ -67,16 +67,25 @@ impl Decisions<'_> {
     }
 
     pub(super) fn become_state(&mut self, state: PlanState, why: &str) {
+        let is_cancelled = state == PlanState::Stopped && self.plan.cancel.is_some();
+        let left = if is_cancelled { self.plan.children.begun() } else { Vec::new() };
         self.record(Record::Became { state, at: self.now, why: why.to_owned() });
+        self.tell_unwanted_plans(left);
         if state == PlanState::Stopped {
             self.effects.extend([Effect::TellEnd, Effect::TraceEnd]);
         }
     }
 
     pub(super) fn mark(&mut self, steps: Vec<StepId>, state: StepState, why: &str) {
-        if !steps.is_empty() {
-            self.record(Record::Marked { steps, state, at: self.now, why: why.to_owned() });
+        if steps.is_empty() {
+            return;
         }
+        let mut left = Vec::new();
+        if state == StepState::Dropped {
+            left.extend(steps.iter().flat_map(|step| self.plan.children.begun_of(*step)));
+        }
+        self.record(Record::Marked { steps, state, at: self.now, why: why.to_owned() });
+        self.tell_unwanted_plans(left);
     }
 
     pub(super) fn call(&mut self, id: StepId, cause: Cause) {

@@ -65,6 +65,9 @@ impl PlanActor {
 
     fn begin_child(&mut self, child: PlanId, cx: &mut Context<'_, Self>) {
         let Some(plan) = self.plan.as_mut().map(Arc::make_mut) else { return };
+        if plan.children.unwanted().contains(&child) {
+            return;
+        }
         let (action, input, labels) = match plan.children.contents(child) {
             None => return,
             Some(Ok(SubPlan { action, input, labels, .. })) => (action, input, labels),
@@ -292,7 +295,12 @@ impl Handler<Follow> for PlanActor {
             self.tell_plan(follower, Word::Ended { plan, result });
             return self.settle(cx);
         }
-        if self.world.journal().lease().is_some() {
+        let is_caller = self
+            .plan
+            .as_ref()
+            .and_then(|plan| plan.created.caller)
+            .is_some_and(|it| it.0 == follower);
+        if !is_caller && self.world.journal().lease().is_some() {
             // It may be of another node.
             self.world.journal().followers().add(self.id, follower);
         }

@@ -290,9 +290,6 @@ impl Decisions<'_> {
     }
 
     fn end_cancelled(&mut self) {
-        // Plans of steps that have ended before them.
-        let plans = self.plan.children.begun();
-        self.effects.extend(plans.into_iter().map(Effect::CancelPlan));
         let steps = [StepState::Pending, StepState::Suspended, StepState::Skipping];
         let mut open: Vec<StepId> =
             steps.into_iter().flat_map(|state| self.plan.in_state(state)).collect();

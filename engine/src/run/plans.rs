@@ -50,6 +50,9 @@ impl Decisions<'_> {
                 self.record(Record::PlanEnded { at: self.now, plan, result });
                 self.wake_scheduled();
             }
+            _ if self.plan.children.unwanted().contains(&plan) => {
+                self.record(Record::PlanEnded { at: self.now, plan, result });
+            }
             // A paused plan takes it now, and does not wait for it after its resume.
             PlanState::Running | PlanState::Paused => {
                 let child = self.plan.children.find(plan).filter(|child| child.result.is_none());
@@ -103,9 +106,18 @@ impl Decisions<'_> {
         self.plan.children.are_open(step)
     }
 
+    /// Tells plans that nobody waits for any more to end, until they are over: they say so
+    /// themselves, or do not exist.
+    pub(super) fn tell_unwanted_plans(&mut self, plans: Vec<PlanId>) {
+        for plan in plans {
+            self.effects.extend([Effect::CancelPlan(plan), Effect::Follow(plan)]);
+        }
+    }
+
     /// The plan was read from the store: the plans that it waits for may have ended unnoticed, or
-    /// never begun.
+    /// never begun, and those that are to end may not know it.
     pub(super) fn look_after_plans(&mut self) {
+        self.tell_unwanted_plans(self.plan.children.unwanted().iter().copied().collect());
         match self.plan.state {
             PlanState::Running => {
                 self.plan.children.take_fresh();

@@ -57,6 +57,7 @@ pub(super) fn row_with(plan: &Plan, names: &mut Option<Names>) -> PlanRow {
         wakes_at: plan.wakes_at(),
         is_busy: !plan.hooks_due.is_empty()
             || plan.undelivered().next().is_some()
+            || !plan.children.unwanted().is_empty()
             || (plan.state != PlanState::Stopped && goes_on(plan)),
         caller: plan.created.caller,
         waits,

@@ -9,6 +9,7 @@ mod a2a;
 mod brokers;
 mod calls;
 mod cases;
+mod dropped;
 mod ends;
 mod events;
 mod expressions;
