@@ -25,7 +25,7 @@ pub use crate::action::panic_message;
 pub use crate::action::transact::transact;
 pub use crate::error::unanswered;
 pub use crate::journal::{decode, decode_plan, encode_plan};
-pub use crate::picture::{fault_text, task_place, EFFECT, REQUEST, TASK};
+pub use crate::picture::{fault_text, task_place, EFFECT, FLOW, REQUEST, TASK};
 pub use crate::run::row;
 pub use crate::store::change::admit;
 pub use crate::world::{Heard, Later, Plugin};

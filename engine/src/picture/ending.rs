@@ -27,8 +27,8 @@ pub fn error_of(action: &ActionData, step: &Step) -> Option<ActionError> {
 }
 
 /// Why a plan has failed, in one line: the task or action, and its error. The error of a task
-/// stands for that of the tasks around it; one that a task around it has caught is no reason, also
-/// if the handler has failed with another one after that.
+/// stands for that of the tasks around it. Of a flow it is the fault that has ended it: one that a
+/// task around has caught is no reason, nor is one that came before that task took too long.
 /// Nothing for a plan that has not failed.
 ///
 /// Cost: a look at the steps of a plan that has failed.
@@ -65,22 +65,26 @@ fn failed_action(plan: &Plan) -> Option<(&ActionData, ActionError)> {
             matches!(state_of(action, step), StepState::Error | StepState::RevertFailed);
         (is_failed && !is_caught(plan, action)).then_some((action, error))
     });
-    let failed: Vec<_> = failed.collect();
+    let mut failed: Vec<_> = failed.collect();
+    let fault = fault_of_flow(plan);
+    if let Some(fault) = &fault {
+        // A task may have failed before one around it took too long, or before its handler failed.
+        let is_it = |error: ActionError| (error.kind, error.message) == *fault;
+        failed.retain(|(_, error)| is_it(error.clone().within_limits()));
+    }
     let is_around =
         |outer: &ActionData| failed.iter().any(|(action, _)| action.parent == Some(outer.id));
     let mut inner = failed.iter().filter(|(action, _)| !is_around(action));
-    let fault = fault_of_flow(plan);
-    let is_reason = |error: &ActionError| fault.as_ref() == Some(&error.message);
     // Of the same fault raised more than once the last one has ended the flow.
-    let last = inner.clone().rev().find(|(_, error)| is_reason(error));
-    last.or_else(|| inner.next()).cloned()
+    let reason = if fault.is_some() { inner.next_back() } else { inner.next() };
+    reason.cloned()
 }
 
-/// The fault that a flow has ended with, as the message of its error; nothing for another plan.
-fn fault_of_flow(plan: &Plan) -> Option<String> {
-    let root = plan.actions.first()?;
-    let error = plan.step(root.run_step?).error.as_ref()?;
-    Some(error.message.clone())
+/// The kind and message of the fault that a flow has ended with; nothing for another plan.
+fn fault_of_flow(plan: &Plan) -> Option<(String, String)> {
+    let root = plan.actions.first().filter(|root| root.name == task::FLOW)?;
+    let error = plan.step(root.run_step?).error.clone()?.within_limits();
+    Some((error.kind, error.message))
 }
 
 /// Whether a task of a flow around this one has ended well: it has caught the fault.

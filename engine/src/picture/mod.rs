@@ -33,7 +33,7 @@ pub use name::name_of;
 pub use node::{PlanHead, StepNode};
 pub use rows::{GraphPart, GraphPlace, GraphRows, RowNode, RowWhat};
 pub(crate) use task::fault_in;
-pub use task::{fault_text, task_place, EFFECT, REQUEST, TASK};
+pub use task::{fault_text, task_place, EFFECT, FLOW, REQUEST, TASK};
 pub use timeline::{Bar, PlanTimeline, Span, SpanKind};
 pub use tree::{PlanTree, TreeNode, TreePart};
 pub use words::{plain, task as task_name};

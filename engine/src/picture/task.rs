@@ -11,6 +11,9 @@ use crate::error::ActionError;
 use crate::payload::Payload;
 use crate::plan::ActionData;
 
+/// Action of a flow: the root of its plan.
+pub const FLOW: &str = "flow";
+
 /// Action of a task that is no effect.
 pub const TASK: &str = "flow.task";
 

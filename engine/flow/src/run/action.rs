@@ -41,7 +41,7 @@ pub(crate) struct FlowTask {
 }
 
 impl Action for FlowPlan {
-    const NAME: &'static str = "flow";
+    const NAME: &'static str = internal::FLOW;
     type Input = FlowStart;
     type Output = TaskOutput;
     type Phases = RunsAsync;

@@ -251,3 +251,69 @@ fn failure_of_a_handler_is_told_and_not_what_it_has_caught() {
         assert!(failure.starts_with(told), "{failure}");
     }
 }
+
+#[test]
+fn the_error_of_a_flow_is_the_one_that_ended_it() {
+    let raise = "raise: { error: { type: 'https://a.b/not-ready', status: 503 } }";
+    let cases = [
+        (
+            "a task that is tried again until it takes too long",
+            "do: [ { poll: { timeout: { after: PT5S }, try: [ { ask: { RAISE } } ], catch: { retry: { delay: PT1S } } } } ]",
+            "poll: Timeout: ",
+        ),
+        (
+            "the flow takes too long",
+            "timeout: { after: PT5S }\ndo: [ { poll: { try: [ { ask: { RAISE } } ], catch: { retry: { delay: PT1S } } } } ]",
+            "flow: Timeout: ",
+        ),
+        (
+            "a handler of a task that takes too long",
+            "do: [ { poll: { timeout: { after: PT5S }, try: [ { one: { do: [ { ask: { RAISE } } ] } } ], catch: { do: [ { slow: { wait: PT1H } } ] } } } ]",
+            "poll: Timeout: ",
+        ),
+        (
+            "an attempt that takes too long after a task whose error was handled",
+            "do: [ { poll: { try: [ { safe: { try: [ { ask: { RAISE } } ], catch: {} } }, { slow: { wait: PT1H } } ], \
+             catch: { retry: { limit: { attempt: { count: 1, duration: PT5S } } } } } } ]",
+            "poll: Timeout: ",
+        ),
+        (
+            "an output that is not as its schema says",
+            "do: [ { poll: { try: [ { ask: { RAISE } } ], catch: { do: [ { fallback: { set: { n: text } } } ] }, \
+             output: { schema: { document: { type: object, properties: { n: { type: number } } } } } } } ]",
+            "poll: Validation Error: ",
+        ),
+        (
+            "a task of the same name beside one whose error was handled",
+            "do: [ { poll: { try: [ { ask: { RAISE } } ], catch: {} } }, { ask: { raise: { error: { type: 'https://a.b/two', status: 500 } } } } ]",
+            "ask:",
+        ),
+    ];
+    let mut wrong = Vec::new();
+    for (what, text, told) in cases {
+        let stage = Stage::new(FakeIo::new());
+        let plan = stage.start(&load(&text.replace("RAISE", raise)), json!({}));
+        let error = stage.result(&plan).expect_err("nobody catches it").to_string();
+        let failure = failure_of(&stage.view(&plan)).expect("the plan has failed");
+        if !failure.starts_with(told) {
+            wrong.push(format!("{what}: {failure}, and {error}"));
+        }
+        stage.pass(5);
+        let filter = Filter { text: Some(failure.clone()), limit: 10, ..Filter::default() };
+        let found = stage.sim.block_on(stage.world.list(filter)).expect("it ends");
+        assert_eq!(found.expect("it is read").len(), 1, "{what}: {failure} is found");
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_long_error_is_told_of_the_task_that_has_it() {
+    let detail = "x".repeat(100_000);
+    let text = format!(
+        "do: [ {{ out: {{ do: [ {{ a: {{ raise: {{ error: {{ type: 'https://a.b/c', status: 500, detail: {detail} }} }} }} }} ] }} }} ]"
+    );
+    let (ended, view) = run_with(FakeIo::new(), &text, json!({}));
+    ended.expect_err("it raises an error");
+    let failure = failure_of(&view).expect("the plan has failed");
+    assert!(failure.starts_with("out › a: x"), "{failure}");
+}
