@@ -264,7 +264,7 @@ fn the_error_of_a_flow_is_the_one_that_ended_it() {
         (
             "the flow takes too long",
             "timeout: { after: PT5S }\ndo: [ { poll: { try: [ { ask: { RAISE } } ], catch: { retry: { delay: PT1S } } } } ]",
-            "flow: Timeout: ",
+            "flow failed: Timeout (408) of the workflow",
         ),
         (
             "a handler of a task that takes too long",
@@ -281,7 +281,7 @@ fn the_error_of_a_flow_is_the_one_that_ended_it() {
             "an output that is not as its schema says",
             "do: [ { poll: { try: [ { ask: { RAISE } } ], catch: { do: [ { fallback: { set: { n: text } } } ] }, \
              output: { schema: { document: { type: object, properties: { n: { type: number } } } } } } } ]",
-            "poll: Validation Error: ",
+            "poll: the output: /n: ",
         ),
         (
             "a task of the same name beside one whose error was handled",
