@@ -319,8 +319,8 @@ impl<A: Action> StepContext<A> {
     }
 
     /// Drops the step of this name that this one has asked for, if it is not over, with all that it
-    /// has asked for. Code that runs is told by [`StepContext::is_cancelled`], and not waited for; nor are
-    /// plans that it has asked for, which are cancelled.
+    /// has asked for. Code that runs is told by [`StepContext::is_cancelled`], and not waited for.
+    /// Nor are plans that it has asked for, which are cancelled.
     pub fn drop_part(&mut self, tag: u32) {
         self.wishes.drops.push((tag, None));
     }

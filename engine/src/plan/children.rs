@@ -78,7 +78,7 @@ pub(crate) struct Children {
     /// Ended sub-plans that are kept, the oldest first.
     over: VecDeque<PlanId>,
     /// For each step that waits for some: which.
-    open: BTreeMap<StepId, Open>,
+    pub(super) open: BTreeMap<StepId, Open>,
     counts: BTreeMap<StepId, SubPlanCounts>,
     /// For each step, numbers of those that were over before its newest round: with success, and in
     /// another way.
@@ -90,8 +90,8 @@ pub(crate) struct Children {
     /// The requests; snapshots have them [behind the plan](Plan::more).
     #[serde(skip)]
     pub(super) asked: Asked,
-    /// Plans that have begun and that nobody waits for any more: they are told to end until they are
-    /// over. Snapshots have them [behind the plan](Plan::more).
+    /// Plans that have begun and that nobody waits for any more: they are told to end until they
+    /// are over. Snapshots have them [behind the plan](Plan::more).
     #[serde(skip)]
     pub(super) unwanted: BTreeSet<PlanId>,
     /// Contents that were read from pages, of plans that have not begun.
@@ -99,7 +99,7 @@ pub(crate) struct Children {
     read: HashMap<PlanId, SubPlan>,
     /// Plans that may begin and were not started yet.
     #[serde(skip)]
-    fresh: Vec<PlanId>,
+    pub(super) fresh: Vec<PlanId>,
     /// Steps that need the next page of their plans.
     #[serde(skip)]
     hungry: BTreeSet<StepId>,
@@ -110,10 +110,10 @@ pub(crate) struct Children {
 
 /// The children of a step that are not over.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Open {
+pub(super) struct Open {
     /// The first that was asked for begins first.
     waiting: BTreeSet<PlanId>,
-    begun: BTreeSet<PlanId>,
+    pub(super) begun: BTreeSet<PlanId>,
     at_once: u32,
     /// The pages of those that come after `waiting`, in their order.
     pages: VecDeque<u32>,
@@ -256,28 +256,6 @@ impl Children {
         self.close_if_over(step);
     }
 
-    /// Nobody waits for the plans of a step any more: those that have begun are to end, the others
-    /// are not made.
-    pub(super) fn give_up(&mut self, step: StepId) {
-        self.dropped(step, PlanResult::Cancelled);
-        if let Some(open) = self.open.remove(&step) {
-            self.fresh.retain(|plan| !open.begun.contains(plan));
-            self.unwanted.extend(open.begun);
-        }
-        self.told(step);
-    }
-
-    /// The same for all steps.
-    pub(super) fn give_up_all(&mut self) {
-        let steps: Vec<StepId> = self.open.keys().copied().collect();
-        steps.into_iter().for_each(|step| self.give_up(step));
-    }
-
-    /// Those of a new run of the plan: it has none but those that are still to end.
-    pub(super) fn of_next_run(self) -> Self {
-        Self { unwanted: self.unwanted, ..Self::default() }
-    }
-
     /// The next page of a step cannot be read: its plans will not be made.
     pub(super) fn lost(&mut self, step: StepId, page: u32) {
         let Some(open) = self.open.get_mut(&step).filter(|it| it.pages.front() == Some(&page))
@@ -371,11 +349,6 @@ impl Children {
     /// Whether a step waits for plans.
     pub(crate) fn are_open(&self, step: StepId) -> bool {
         self.open.contains_key(&step)
-    }
-
-    /// Plans that have begun, that nobody waits for any more, and that are not over.
-    pub(crate) fn unwanted(&self) -> &BTreeSet<PlanId> {
-        &self.unwanted
     }
 
     /// Sub-plans of a step that have begun and are not over.

@@ -2,7 +2,8 @@
 //!
 //! The plan keeps its id, its key, its labels, its locks, its caller, its followers and its output
 //! stream: several runs look like one from outside. Data that grows with the work is dropped:
-//! actions, steps, their outputs and their sub-plans, but for those that are still to be told to end.
+//! actions, steps, their outputs and their sub-plans, but for those that are still to be told to
+//! end.
 
 use std::mem::take;
 
@@ -32,7 +33,8 @@ impl Plan {
         self.finalize.clear();
         self.timers.clear();
         self.promises.clear();
-        self.children = take(&mut self.children).of_next_run();
+        let before_it = take(&mut self.children);
+        self.children.unwanted = before_it.unwanted;
         self.delayed = None;
         self.last_order = 0;
         self.planned(planned)?;

@@ -37,6 +37,7 @@ mod state;
 mod step;
 mod timers;
 mod trace;
+mod unwanted;
 mod waits;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
