@@ -10,13 +10,14 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use turnwheel_actors::entity::{Record, StoreError};
+use turnwheel_engine::internal::{pause, spawn, WeakWorld};
 use turnwheel_engine::store::StateScan;
-use turnwheel_engine::TimedStates;
+use turnwheel_engine::{TimedStates, World};
 
 use crate::catalogue::{Catalogue, Kept};
 use crate::definition::Definition;
 use crate::error::JourneyError;
-use crate::limits::{CONFLICTS_MAX, LIST_PAGE, VERSIONS_MAX};
+use crate::limits::{AGAIN, CONFLICTS_MAX, LIST_PAGE, VERSIONS_MAX};
 
 /// Name of the states of definitions.
 const JOURNEY: &str = "turnwheel.journey";
@@ -173,6 +174,27 @@ impl Definitions {
     /// Tells all nodes that definitions have changed.
     pub(crate) async fn announce(&self) -> Result<(), JourneyError> {
         self.change_index(|_| ()).await
+    }
+
+    /// The same at a start, since a process may have ended between a definition and its place in the
+    /// index. A store that takes no write, because it is full, keeps no start from going on: it is
+    /// tried again beside it. Without journeys there is nothing to tell.
+    pub(crate) async fn announce_at_start(self: &Arc<Self>, world: &World) {
+        if self.current().journeys.is_empty() {
+            return;
+        }
+        let Err(error) = self.announce().await else { return };
+        tracing::warn!(%error, "the journeys are not announced to other nodes, and are tried again");
+        let (definitions, of) = (Arc::clone(self), WeakWorld::new(world));
+        spawn(world, async move {
+            while let Some(world) = of.upgrade() {
+                pause(&world, AGAIN).await;
+                match definitions.announce().await {
+                    Ok(()) => return tracing::info!("the journeys are announced to other nodes"),
+                    Err(error) => tracing::debug!(%error, "the journeys are announced later"),
+                }
+            }
+        });
     }
 
     /// A number that no other journey gets, whoever else adds one.

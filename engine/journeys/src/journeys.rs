@@ -131,8 +131,7 @@ impl Journeys {
         let states = world.timed_states();
         let definitions = Definitions::open(states.clone()).await?;
         if !options.is_at_rest {
-            // A process may have ended between a definition and its place in the index.
-            definitions.announce().await?;
+            definitions.announce_at_start(world).await;
         }
         let armed: Armed = Arc::new(Mutex::new(Time(0)));
         let watch_of: Arc<RwLock<Option<Task<Watch>>>> = Arc::default();

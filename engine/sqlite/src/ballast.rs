@@ -1,7 +1,9 @@
 //! Ballast: a file beside the store that takes room of the disk, and gives it up to a start, or to a
 //! removal of plans, that finds none.
 //!
-//! The log is never longer than half of it, so that what it gives up takes all pages of the log.
+//! The log is never longer than half of it, so that what it gives up takes all pages of the log. It
+//! takes back all that it gave up as far as that is free: what it left would be used by plans under
+//! way, and after enough starts on a full disk nothing of it would be there.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -22,8 +24,12 @@ const END: &str = "-ballast";
 /// A new file takes at most this part of what is free.
 const PART: u64 = 4;
 
-/// Share of the free room that stays free when the file is made again after it was given up.
+/// Share of the free room that stays free when the file is made again and the disk does not have all
+/// the room that it says is free.
 const REST: u64 = 8;
+
+/// Share of the file: a world could not begin with less room beside it.
+const NEEDED: u64 = 16;
 
 /// Smaller files are no help.
 const BYTES_MIN: u64 = 64 * 1_024;
@@ -45,7 +51,7 @@ impl Ballast {
         let wanted = self.bytes.load(Ordering::Relaxed);
         let size = match size(store) {
             0 if wanted == 0 => return false,
-            0 => take(store, wanted.min(free(store) / PART)),
+            0 => take(store, &[wanted.min(free(store) / PART)]),
             size => size,
         };
         log.limit(size / 2 / LOG_BYTES_PAGE);
@@ -54,7 +60,7 @@ impl Ballast {
 
     /// Whether so little is left beside it that a world could not begin.
     pub(super) fn is_needed(store: &Path) -> bool {
-        free(store) < size(store) / REST / 2
+        free(store) < size(store) / NEEDED
     }
 
     /// Whether the room that it takes may be what a failure is about.
@@ -75,7 +81,7 @@ impl Ballast {
         }
         let done = work();
         let free = free(store);
-        let size = take(store, before.min(free - free / REST));
+        let size = take(store, &[before.min(free), before.min(free - free / REST)]);
         log.limit(size / 2 / LOG_BYTES_PAGE);
         done
     }
@@ -96,21 +102,18 @@ fn free(store: &Path) -> u64 {
     fs4::available_space(folder.unwrap_or(Path::new("."))).unwrap_or(u64::MAX)
 }
 
-/// Makes the file with so many bytes; how many it has taken.
-fn take(store: &Path, bytes: u64) -> u64 {
-    if bytes < BYTES_MIN {
-        return 0;
-    }
+/// Makes the file with the first of these sizes for which there is room; how many bytes it takes.
+fn take(store: &Path, sizes: &[u64]) -> u64 {
     let path: PathBuf = beside(store, END);
-    let file = identity::make_private(&path)
-        .and_then(|()| OpenOptions::new().write(true).open(&path))
-        .and_then(|file| file.allocate(bytes));
-    if let Err(error) = file {
+    for bytes in sizes.iter().copied().filter(|bytes| *bytes >= BYTES_MIN) {
+        let file = identity::make_private(&path)
+            .and_then(|()| OpenOptions::new().write(true).open(&path))
+            .and_then(|file| file.allocate(bytes));
+        let Err(error) = file else { return bytes };
         tracing::warn!(%error, bytes, "there is no room for the ballast of the store");
         let _unmade = fs::remove_file(&path);
-        return 0;
     }
-    bytes
+    0
 }
 
 /// Moves all of the log into the file and gives its room back, if no reader is in the way.

@@ -211,8 +211,29 @@ impl Writer {
         self.files.check()
     }
 
-    fn shorten(&self) -> Result<(), StoreError> {
-        ballast::shorten(&self.connection).map_err(|error| failure(&error))
+    /// Writes what a start and a removal cannot do without: on a full disk with the room that the
+    /// ballast takes.
+    fn with_ballast<T>(
+        &mut self,
+        mut write: impl FnMut(&mut Self) -> Result<T, Refusal>,
+    ) -> Result<T, StoreError> {
+        match write(self).map_err(Refusal::told) {
+            Err(error) if Ballast::may_help(&self.path, &error) => {
+                let (ballast, log) =
+                    (Arc::clone(&self.beside.ballast), Arc::clone(&self.beside.log));
+                let path = self.path.clone();
+                ballast.without(&path, &log, || {
+                    ballast::shorten(&self.connection).map_err(|error| failure(&error))?;
+                    let written = write(self).map_err(Refusal::told)?;
+                    // What is written stays so, also if its log cannot be moved yet.
+                    if let Err(error) = ballast::shorten(&self.connection) {
+                        tracing::debug!(%error, "the log stays as long as it is");
+                    }
+                    Ok(written)
+                })
+            }
+            written => written,
+        }
     }
 
     /// Counts pages that were added to the log.
@@ -278,26 +299,12 @@ impl StoreWriter for Writer {
 
     fn remove(&mut self, plans: &[Removal]) -> Result<usize, StoreError> {
         self.is_in_place()?;
-        let removed = self.remove_all(plans).map_err(Refusal::told);
-        match removed {
-            Err(error) if Ballast::may_help(&self.path, &error) => {
-                let (ballast, log) =
-                    (Arc::clone(&self.beside.ballast), Arc::clone(&self.beside.log));
-                let path = self.path.clone();
-                ballast.without(&path, &log, || {
-                    self.shorten()?;
-                    let removed = self.remove_all(plans).map_err(Refusal::told);
-                    self.shorten()?;
-                    removed
-                })
-            }
-            removed => removed,
-        }
+        self.with_ballast(|writer| writer.remove_all(plans))
     }
 
     fn free(&mut self, locks: &[(String, PlanId)]) -> Result<(), StoreError> {
         self.is_in_place()?;
-        self.free_all(locks).map_err(Refusal::told)
+        self.with_ballast(|writer| writer.free_all(locks))
     }
 
     fn takes_plans(&mut self) -> Result<(), StoreError> {
@@ -346,7 +353,7 @@ impl StoreWriter for Writer {
 
     fn write_worlds(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {
         self.is_in_place()?;
-        self.swap_worlds(write).map_err(Refusal::told)
+        self.with_ballast(|writer| writer.swap_worlds(write))
     }
 }
 

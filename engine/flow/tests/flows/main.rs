@@ -14,6 +14,7 @@ mod ends;
 mod events;
 mod expressions;
 mod flow_common;
+mod full;
 mod grpc;
 mod hundred;
 mod life;

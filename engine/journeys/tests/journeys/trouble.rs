@@ -386,3 +386,37 @@ fn user_who_waits_costs_few_bytes() {
     assert!(*bytes <= 75 && file <= 220, "{bytes} bytes, about {file} in a file");
     assert_eq!(stage.happen("u", "nothing", Value::Null).moved.len(), 0);
 }
+
+#[test]
+fn journeys_begin_over_a_full_store_and_go_on_when_there_is_room() {
+    for write in 1..4 {
+        let case = format!("full from write {write} of the start on");
+        let store = FaultStore::new(MemoryStore::new());
+        let mut stage = Stage::over(store.clone(), 5);
+        stage.put(&ancestor().to_string());
+        stage.scanned("u");
+        insist(&stage, &says("u", "first", "开始"), &case);
+        stage.sim.run_until_idle();
+        let first = store.commits() + write;
+        let full = || StoreError::Full("no room".to_owned());
+        (first..first + 10_000).for_each(|commit| store.fail_at(commit, full()));
+        stage.outage(2 * DAY);
+        let known = stage.sim.block_on(stage.journeys.list()).expect("it ends").expect("read");
+        assert_eq!(known.len(), 1, "{case}");
+        let tries = store.commits();
+        stage.sim.advance(60 * SECOND);
+        assert!(store.commits() - tries < 60 * 4, "{case}: {} tries", store.commits() - tries);
+        let refused = stage.wait(stage.journeys.event(says("v", "full", "开始")));
+        assert!(refused.is_err(), "{case}: {refused:?}");
+        store.heal();
+        stage.sim.advance(60 * SECOND);
+        insist(&stage, &says("v", "full", "开始"), &case);
+        let definition = Definition::read(&ancestor().to_string(), "wf").expect("it is read");
+        let user = stage.user("u");
+        check_user(&definition, &user, &case);
+        assert_eq!(user.ended.len(), 1, "{case}: the wait of a day has ended: {user:?}");
+        let sent = stage.sent.lock().expect("no panic before").clone();
+        let keys: BTreeSet<_> = sent.iter().map(|(key, _)| key).collect();
+        assert_eq!(keys.len(), sent.len(), "{case}: {sent:?}");
+    }
+}
