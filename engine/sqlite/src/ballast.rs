@@ -2,8 +2,8 @@
 //! removal of plans, that finds none.
 //!
 //! The log is never longer than half of it, so that what it gives up takes all pages of the log. It
-//! takes back all that it gave up as far as that is free: what it left would be used by plans under
-//! way, and after enough starts on a full disk nothing of it would be there.
+//! leaves a part of what it gave up to plans under way, but not of the room that a start needs: after
+//! enough starts on a full disk nothing of it would be there.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -24,12 +24,11 @@ const END: &str = "-ballast";
 /// A new file takes at most this part of what is free.
 const PART: u64 = 4;
 
-/// Share of the free room that stays free when the file is made again and the disk does not have all
-/// the room that it says is free.
+/// Share of the free room that stays free when the file is made again after it was given up.
 const REST: u64 = 8;
 
-/// Share of the file: a world could not begin with less room beside it.
-const NEEDED: u64 = 16;
+/// Room that a start needs: of that the file leaves nothing.
+const START_BYTES: u64 = 1 << 20;
 
 /// Smaller files are no help.
 const BYTES_MIN: u64 = 64 * 1_024;
@@ -60,7 +59,7 @@ impl Ballast {
 
     /// Whether so little is left beside it that a world could not begin.
     pub(super) fn is_needed(store: &Path) -> bool {
-        free(store) < size(store) / NEEDED
+        free(store) < size(store) / REST / 2
     }
 
     /// Whether the room that it takes may be what a failure is about.
@@ -80,8 +79,7 @@ impl Ballast {
             tracing::warn!(%error, "the ballast of the store is not given up");
         }
         let done = work();
-        let free = free(store);
-        let size = take(store, &[before.min(free), before.min(free - free / REST)]);
+        let size = take(store, &again(before, free(store)));
         log.limit(size / 2 / LOG_BYTES_PAGE);
         done
     }
@@ -102,6 +100,14 @@ fn free(store: &Path) -> u64 {
     fs4::available_space(folder.unwrap_or(Path::new("."))).unwrap_or(u64::MAX)
 }
 
+/// Sizes of a file that is made again, the better one first: a disk may not have all the room that it
+/// says is free.
+fn again(before: u64, free: u64) -> [u64; 2] {
+    let rest = free - free / REST;
+    let needed = before.min(START_BYTES).min(free);
+    [before.min(rest.max(needed)), before.min(rest)]
+}
+
 /// Makes the file with the first of these sizes for which there is room; how many bytes it takes.
 fn take(store: &Path, sizes: &[u64]) -> u64 {
     let path: PathBuf = beside(store, END);
@@ -119,4 +125,29 @@ fn take(store: &Path, sizes: &[u64]) -> u64 {
 /// Moves all of the log into the file and gives its room back, if no reader is in the way.
 pub(super) fn shorten(connection: &Connection) -> rusqlite::Result<()> {
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ballast_has_the_room_of_a_start_however_often_the_rest_of_the_disk_is_used_up() {
+        for (first, least) in
+            [(16 << 20, START_BYTES), (3 << 20, START_BYTES), (300 << 10, 300 << 10)]
+        {
+            let (mut size, mut left) = (first, 0);
+            for _ in 0..1_000 {
+                // Nothing is free but what the file gives up, and plans use what it leaves.
+                let [made, lesser] = again(size, size);
+                assert!(lesser <= made && made <= size, "{made} of {size}");
+                left += size - made;
+                size = made;
+            }
+            assert_eq!(size, least);
+            assert_eq!(left, first - least, "plans have had the rest");
+        }
+        assert_eq!(again(16 << 20, 1 << 30)[0], 16 << 20, "it does not grow");
+        assert_eq!(again(16 << 20, 1_000)[0], 1_000);
+    }
 }
