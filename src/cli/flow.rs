@@ -148,6 +148,9 @@ fn add(settings: &Settings, file: &std::path::Path, is_scheduled: bool) -> Resul
             let added = Flows::new(&world).map(|flows| {
                 block_on(async {
                     let flow = flows.resolve(&flow)?;
+                    if is_scheduled {
+                        flow.check_schedule()?;
+                    }
                     flows.add(&flow).await?;
                     if is_scheduled {
                         flows.schedule(&flow).await?;

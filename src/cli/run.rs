@@ -163,6 +163,7 @@ pub(super) fn label(text: &str) -> (String, String) {
 fn tell_of_schedule(flow: &Flow, is_wanted: bool) -> Result<(), Exit> {
     match (flow.source().get("schedule").is_some(), is_wanted) {
         (true, true) => {
+            flow.check_schedule().map_err(Exit::failed)?;
             tell!("turnwheel: from now on {} starts by itself, as its «schedule» says", flow.id());
         }
         (true, false) => tell!(

@@ -5,8 +5,9 @@ use std::time::{Duration, SystemTime};
 use clap_complete::engine::ArgValueCompleter;
 use serde_json::{json, Value};
 use turnwheel::engine::schedule::{CatchUp, Overlap, Schedule};
-use turnwheel::engine::{Action, Payload, Time, World};
+use turnwheel::engine::{Action, Payload, Time, World, WorldBuilder};
 use turnwheel::flow::{FlowPlan, WithFlows};
+use turnwheel::jobs::WithJobs;
 
 use super::complete;
 use super::event::read_json;
@@ -14,7 +15,7 @@ use super::exit::Exit;
 use super::flow;
 use super::format::{Listing, Output, Watch};
 use super::outside::host_io;
-use super::paint::{one_line, print, Paint};
+use super::paint::{one_line, print, tell, Paint};
 use super::place::{Hands, Place};
 use super::remote::encoded;
 use super::schedule_text::{self, when};
@@ -307,21 +308,37 @@ fn put(settings: &Settings, add: &Add) -> Result<(), Exit> {
     let schedule = schedule.overlap(overlap).catch_up(catch_up).jitter(add.jitter);
     let schedule = schedule.action_named(&action, payload);
     let body = add.body(&action, &input);
-    // With flows, so that inputs are checked.
-    let builder = World::builder().flows(host_io(settings));
-    match Place::of(settings).hands_with(settings, builder)? {
+    match Place::of(settings).hands_with(settings, as_served(settings))? {
         Hands::Own(world) => {
             let done = world.schedules().put(schedule).wait();
+            let is_known = world.actions().iter().any(|known| known.name == action);
             world.shutdown()?;
             let done =
                 done.map_err(|error| Exit::failed(format!("schedule {}: {error}", add.name)))?;
             done?;
+            if !is_known {
+                // It may be one of another program that works on this file.
+                tell!(
+                    "turnwheel: «turnwheel serve» has no action «{}»: each launch fails unless the \
+                     program that serves this store has it",
+                    one_line(&action)
+                );
+            }
         }
         Hands::Server(server) => {
             server.send("PUT", &format!("/schedules/{}", encoded(&add.name)), Some(&body))?;
         }
     }
     print(&format!("{} is scheduled\n", add.name))
+}
+
+/// A world with the actions of `turnwheel serve`, so that inputs are checked.
+fn as_served(settings: &Settings) -> WorldBuilder {
+    let io = host_io(settings);
+    let builder = World::builder().jobs(&io.executors()).flows(io);
+    #[cfg(feature = "server")]
+    let builder = turnwheel::work::WithWorkers::workers(builder, &turnwheel::work::Workers::new());
+    builder
 }
 
 impl Add {

@@ -30,6 +30,7 @@ mod jobs;
 mod journeys;
 mod remote;
 mod restart;
+mod schedule_inputs;
 mod sinks;
 mod supervised;
 mod trouble;

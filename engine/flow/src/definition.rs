@@ -115,6 +115,15 @@ impl Flow {
         self.definition.input.schema.as_ref().map(Schema::document)
     }
 
+    /// Checks an input against the schema of its input, as each start does at first.
+    ///
+    /// # Errors
+    ///
+    /// Which part of the input is not as the schema says, and why.
+    pub fn check_input(&self, input: &Value) -> Result<(), String> {
+        self.definition.check_input(input)
+    }
+
     /// The names of the secrets that it uses.
     pub fn secrets(&self) -> &[String] {
         &self.definition.secrets
@@ -205,6 +214,11 @@ pub fn load_all(text: &str, path: &str) -> Result<Vec<Flow>, Problems> {
 impl Definition {
     pub(crate) fn task(&self, id: TaskId) -> &Task {
         &self.tasks[id]
+    }
+
+    /// Whether the schema of its input takes an input.
+    pub(crate) fn check_input(&self, input: &Value) -> Result<(), String> {
+        self.input.schema.as_ref().map_or(Ok(()), |schema| schema.validate(input))
     }
 
     /// A compiled expression.

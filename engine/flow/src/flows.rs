@@ -201,6 +201,29 @@ impl Flow {
             within: Vec::new(),
         }
     }
+
+    /// Refuses a `schedule` by which it could only fail: `every`, `cron` and `after` start it with
+    /// the input `{}`.
+    ///
+    /// # Errors
+    ///
+    /// The schema of its input does not take that.
+    pub fn check_schedule(&self) -> Result<(), FlowError> {
+        let by = match self.definition().schedule {
+            Some(Start::Every(_)) => "every",
+            Some(Start::Cron { .. }) => "cron",
+            Some(Start::After(_)) => "after",
+            _ => return Ok(()),
+        };
+        let checked = self.check_input(&Value::Object(serde_json::Map::new()));
+        checked.map_err(|problem| {
+            FlowError::Schedule(format!(
+                "/schedule/{by} of {} starts it with the input {{}}, which its input.schema refuses: \
+                 {problem}. Let the schema take that, or add the flow without beginning its schedule",
+                self.id()
+            ))
+        })
+    }
 }
 
 /// The same, with the labels by which people find the plans of a flow.
@@ -299,8 +322,10 @@ impl Flows {
     ///
     /// # Errors
     ///
-    /// The schedule was refused.
+    /// The schedule was refused, for instance because the flow [could only fail](Flow::check_schedule)
+    /// by it.
     pub async fn schedule(&self, flow: &Flow) -> Result<(), FlowError> {
+        flow.check_schedule()?;
         let name = schedule_name(flow.namespace(), flow.name());
         let unanswered = |failure| FlowError::passing(&internal::unanswered(&failure));
         let schedule = match &flow.definition().schedule {

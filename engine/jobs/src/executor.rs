@@ -132,6 +132,17 @@ pub trait Executor: Send + Sync + fmt::Debug + 'static {
     /// The settings cannot work: which one, what is wrong, and what to do.
     fn check(&self, config: &Settings) -> Result<(), String>;
 
+    /// Checks settings against the world that runs the job, also before it is stored, and never
+    /// waits. Settings that may work once more is known there are taken.
+    ///
+    /// # Errors
+    ///
+    /// Each run could only fail: which setting, what is wrong, and what to do.
+    fn check_in(&self, world: &World, config: &Settings) -> Result<(), String> {
+        let _any = (world, config);
+        Ok(())
+    }
+
     /// Looks whether it can work, in seconds at most. Answers what it is, for people.
     ///
     /// # Errors

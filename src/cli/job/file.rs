@@ -9,7 +9,7 @@ use turnwheel::flow::documents;
 use turnwheel::jobs::dkron::{self, Backup};
 use turnwheel::jobs::{check, cycle_of, disable_spent, show, JobSpec, Jobs};
 
-use super::{all, ask, done, path, Remote, Settings};
+use super::{all, ask_of, done, path, with_flows, Remote, Settings};
 use crate::cli::confirm;
 use crate::cli::exit::Exit;
 use crate::cli::paint::{one_line, print, Paint};
@@ -236,7 +236,7 @@ fn store(settings: &Settings, changes: &[Change]) -> Result<(), Exit> {
         }
         Ok(json!(null))
     };
-    ask(settings, here, there)?;
+    ask_of(with_flows(settings), settings, here, there)?;
     failed.append(&mut others);
     print(&format!("{} applied\n", changes.len() - failed.len()))?;
     failed.iter().try_for_each(|line| print(&format!("fail {line}\n")))?;

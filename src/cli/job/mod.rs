@@ -7,7 +7,8 @@ mod follow;
 
 use clap_complete::engine::ArgValueCompleter;
 use serde_json::{json, Value};
-use turnwheel::engine::World;
+use turnwheel::engine::{World, WorldBuilder};
+use turnwheel::flow::WithFlows;
 use turnwheel::jobs::{
     show, Answer, Asking, Executors, JobError, JobSpec, Jobs, JobsOptions, Node, Notify, WithJobs,
 };
@@ -233,8 +234,22 @@ fn ask(
     here: impl FnOnce(&Jobs, &str) -> Result<Value, Exit>,
     there: impl FnOnce(&Remote) -> Result<Value, Exit>,
 ) -> Result<Value, Exit> {
+    ask_of(World::builder(), settings, here, there)
+}
+
+/// For jobs that are stored: the inputs of those that start a flow are checked.
+fn with_flows(settings: &Settings) -> WorldBuilder {
+    World::builder().flows(host_io(settings))
+}
+
+fn ask_of(
+    builder: WorldBuilder,
+    settings: &Settings,
+    here: impl FnOnce(&Jobs, &str) -> Result<Value, Exit>,
+    there: impl FnOnce(&Remote) -> Result<Value, Exit>,
+) -> Result<Value, Exit> {
     let executors = host_io(settings).executors();
-    let builder = World::builder().jobs(&executors);
+    let builder = builder.jobs(&executors);
     match Place::of(settings).hands_with(settings, builder)? {
         Hands::Server(server) => there(&server),
         Hands::Own(world) => {
@@ -330,7 +345,8 @@ fn edit(settings: &Settings, add: &Add) -> Result<(), Exit> {
     let body = serde_json::to_value(&spec).unwrap_or_default();
     let path = path(&spec.name, &format!("?revision={}", revision.unwrap_or(0)));
     let here = |jobs: &Jobs, by: &str| Ok(show::job(&done(jobs.put(spec.clone(), revision, by))?));
-    let job = ask(settings, here, |server| server.send("PUT", &path, Some(&body)))?;
+    let there = |server: &Remote| server.send("PUT", &path, Some(&body));
+    let job = ask_of(with_flows(settings), settings, here, there)?;
     let is_same = job["revision"] == stored["revision"];
     print(&format!("{} is {}\n", add.name, if is_same { "as it was" } else { "changed" }))
 }
@@ -361,7 +377,7 @@ fn store(settings: &Settings, specs: Vec<JobSpec>) -> Result<Vec<Result<Value, E
         }
         Ok(Value::Null)
     };
-    ask(settings, here, there)?;
+    ask_of(with_flows(settings), settings, here, there)?;
     outcomes.append(&mut others);
     Ok(outcomes)
 }

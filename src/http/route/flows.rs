@@ -167,6 +167,10 @@ pub(in crate::http) async fn add(
     let mut flow = read(&headers, &body)?;
     let added = async {
         flow = resolved(&flows, flow.clone()).await?;
+        if query.schedule != Some(false) {
+            // Before the flow is stored.
+            flow.check_schedule()?;
+        }
         let (_, is_new) = flows.add_if_new(&flow).await?;
         if query.schedule != Some(false) {
             flows.schedule(&flow).await?;

@@ -55,6 +55,15 @@ impl Executor for FlowRuns {
         input(config).map(drop)
     }
 
+    /// The newest version that is there now; a flow may be added after its jobs.
+    fn check_in(&self, world: &World, config: &Settings) -> Result<(), String> {
+        let flow = Flows::new(world).ok().and_then(|flows| named(&flows, name(config)).ok());
+        let Some(flow) = flow else { return Ok(()) };
+        flow.check_input(&input(config)?).map_err(|problem| {
+            format!("input: {} does not take it, and each run would fail: {problem}", flow.id())
+        })
+    }
+
     fn execute(&self, work: &Work, call: &Call<'_>) -> Verdict {
         let Some(world) = call.world() else { return Verdict::Later(PAUSE) };
         // A cancel comes once: nobody looks again, so it is tried until the flow was told.

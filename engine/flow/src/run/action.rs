@@ -75,6 +75,10 @@ impl Action for FlowPlan {
             );
             ActionError::new(UNKNOWN_FLOW, message).and_final()
         })?;
+        definition.check_input(&input.input).map_err(|problem| {
+            let message = format!("{} does not take it: {problem}", input.flow);
+            ActionError::new("input", message).and_final()
+        })?;
         Ok(labels_of(&definition).to_vec())
     }
 

@@ -190,6 +190,57 @@ fn a_schedule_of_a_flow_that_could_only_fail_is_refused_when_it_is_added() {
 }
 
 #[test]
+fn schedule_with_an_input_that_the_flow_refuses_is_refused_with_the_place() {
+    let stage = Stage::new(FakeIo::new());
+    let schema = "{ type: object, required: [ k ], properties: { k: { type: integer } } }";
+    let input = format!("input: {{ schema: {{ document: {schema} }} }}");
+    let flow = load(&format!("{input}\ndo: [ {{ s: {{ set: {{ n: 1 }} }} }} ]\n"));
+    stage.sim.block_on(stage.flows.add(&flow)).expect("it ends").expect("it is added");
+    let put = |input: Value| {
+        let start = Payload::of(&flow.start(input)).expect("it is data");
+        let schedule = Schedule::every("hourly", Duration::from_secs(3_600));
+        let put = stage
+            .sim
+            .block_on(stage.world.schedules().put(schedule.action_named(FlowPlan::NAME, start)));
+        put.expect("it ends").expect("it is answered").map(drop)
+    };
+    for (wrong, why) in [(json!({}), "«k» is missing"), (json!({ "k": "x" }), "k")] {
+        let refused = put(wrong).expect_err("each launch would fail").to_string();
+        assert!(refused.contains("test/it:1.0.0 does not take it: "), "{refused}");
+        assert!(refused.contains(why), "{refused}");
+    }
+    put(json!({ "k": 1 })).expect("it is taken");
+    let refused = put(json!({})).expect_err("a change is checked, too").to_string();
+    assert!(refused.contains("«k» is missing"), "{refused}");
+}
+
+#[test]
+fn flow_whose_own_schedule_could_only_fail_is_refused_by_name() {
+    let stage = Stage::new(FakeIo::new());
+    let rest = "input: { schema: { document: { type: object, required: [ k ] } } }\n\
+                do: [ { s: { set: { n: 1 } } } ]\n";
+    for (name, schedule) in [
+        ("every", "{ every: PT1H }"),
+        ("cron", "{ cron: '0 3 * * *' }"),
+        ("after", "{ after: PT1M }"),
+    ] {
+        let flow = load(&format!("schedule: {schedule}\n{rest}"));
+        let checked = flow.check_schedule().expect_err("it could only fail").to_string();
+        let refused = stage.sim.block_on(stage.flows.schedule(&flow)).expect("it ends");
+        assert_eq!(refused.expect_err("it is not begun").to_string(), checked);
+        let place = format!("/schedule/{name} of test/it:1.0.0");
+        assert!(checked.starts_with(&place) && checked.contains("«k» is missing"), "{checked}");
+    }
+    // Its input is an event, which is not known before.
+    let by_event =
+        load(&format!("schedule: {{ on: {{ one: {{ with: {{ type: a }} }} }} }}\n{rest}"));
+    by_event.check_schedule().expect("it may work");
+    load("schedule: { every: PT1H }\ndo: [ { s: { set: { n: 1 } } } ]\n")
+        .check_schedule()
+        .expect("it takes every input");
+}
+
+#[test]
 fn the_cron_of_a_flow_can_have_a_zone() {
     let stage = Stage::new(FakeIo::new());
     let flow = load(

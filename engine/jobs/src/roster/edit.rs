@@ -35,6 +35,11 @@ impl Roster {
         let wrong = |setting, problem: String| JobError::setting(name, setting, problem);
         let executor = self.executors.find(&spec.executor).map_err(|p| wrong("executor", p))?;
         executor.check(&spec.config).map_err(|problem| wrong("config", problem))?;
+        // A job can be disabled in any case.
+        if let Some(world) = self.world.upgrade().filter(|_| !spec.disabled) {
+            let checked = executor.check_in(&world, &spec.config);
+            checked.map_err(|problem| wrong("config", problem))?;
+        }
         let processors = self.executors.check_processors(&spec.processors);
         processors.map_err(|problem| wrong("processors", problem))?;
         let notify = self.executors.check_notify(&spec.notify);
