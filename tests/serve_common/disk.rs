@@ -59,6 +59,13 @@ impl Disk {
         taken
     }
 
+    /// Makes it larger.
+    pub(crate) fn grow(&self, bytes: u64) {
+        let mut mount = self.command("mount");
+        mount.args(["-o", &format!("remount,size={bytes}")]).arg(&self.folder);
+        assert!(mount.status().expect("there is mount").success());
+    }
+
     pub(crate) fn serve(&self, place: &Place) -> Serve {
         let store = self.folder.join("wheel.db").display().to_string();
         let command = self.command(&binary().display().to_string());
