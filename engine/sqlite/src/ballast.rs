@@ -1,9 +1,9 @@
-//! Ballast: a file beside the store that takes room of the disk, and gives it up to a start, or to a
-//! removal of plans, that finds none.
+//! Ballast: a file beside the store that takes room of the disk, and gives it up to a start, or to
+//! a removal of plans, that finds none.
 //!
-//! The log is never longer than half of it, so that what it gives up takes all pages of the log. It
-//! leaves a part of what it gave up to plans under way, but not of the room that a start needs: after
-//! enough starts on a full disk nothing of it would be there.
+//! The log is never longer than half of it, so that what it gives up takes all pages of the log.
+//! It leaves a part of what it gave up to plans under way, but not of the room that a start needs:
+//! after enough starts on a full disk nothing of it would be there.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -100,8 +100,8 @@ fn free(store: &Path) -> u64 {
     fs4::available_space(folder.unwrap_or(Path::new("."))).unwrap_or(u64::MAX)
 }
 
-/// Sizes of a file that is made again, the better one first: a disk may not have all the room that it
-/// says is free.
+/// Sizes of a file that is made again, the better one first: a disk may not have all the room
+/// that it says is free.
 fn again(before: u64, free: u64) -> [u64; 2] {
     let rest = free - free / REST;
     let needed = before.min(START_BYTES).min(free);
