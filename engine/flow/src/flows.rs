@@ -218,8 +218,9 @@ impl Flow {
         let checked = self.check_input(&Value::Object(serde_json::Map::new()));
         checked.map_err(|problem| {
             FlowError::Schedule(format!(
-                "/schedule/{by} of {} starts it with the input {{}}, which its input.schema refuses: \
-                 {problem}. Let the schema take that, or add the flow without beginning its schedule",
+                "/schedule/{by} of {} starts it with the input {{}}, which its input.schema \
+                 refuses: {problem}. Let the schema take that, or add the flow without beginning \
+                 its schedule",
                 self.id()
             ))
         })
@@ -322,8 +323,8 @@ impl Flows {
     ///
     /// # Errors
     ///
-    /// The schedule was refused, for instance because the flow [could only fail](Flow::check_schedule)
-    /// by it.
+    /// The schedule was refused, for instance because the flow
+    /// [could only fail](Flow::check_schedule) by it.
     pub async fn schedule(&self, flow: &Flow) -> Result<(), FlowError> {
         flow.check_schedule()?;
         let name = schedule_name(flow.namespace(), flow.name());

@@ -184,7 +184,7 @@ impl Definitions {
             return;
         }
         let Err(error) = self.announce().await else { return };
-        tracing::warn!(%error, "the journeys are not announced to other nodes, and are tried again");
+        tracing::warn!(%error, "the journeys are not announced to other nodes yet");
         let (definitions, of) = (Arc::clone(self), WeakWorld::new(world));
         spawn(world, async move {
             while let Some(world) = of.upgrade() {
