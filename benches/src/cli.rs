@@ -303,7 +303,8 @@ pub(crate) struct EngineArgs {
 /// node to its due plans going on elsewhere), drain (events to plans while their node drains: the longest
 /// wait of each plan whose slot moves), takeover (a killed node had half of the sleepers: from its death
 /// in the table until the due ones of it have ended), join (from the start of a process to its
-/// fair share), idle (statements a second of a node that has nothing to do).
+/// fair share), idle (statements a second of a node that has nothing to do), calls (to entities
+/// of another node: over a store in memory, and over rows of the database).
 #[derive(Debug, Args)]
 pub(crate) struct ClusterArgs {
     /// Cases, separated by commas
@@ -311,7 +312,7 @@ pub(crate) struct ClusterArgs {
         long,
         value_name = "C",
         value_delimiter = ',',
-        default_value = "throughput,kill,drain,takeover,join,idle"
+        default_value = "throughput,kill,drain,takeover,join,idle,calls"
     )]
     pub(crate) case: Vec<String>,
     /// postgres for a server of this process, if PostgreSQL is installed, or the URL of a database

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Whose stores lie in this folder.
+/// The measurement, with its stores in this folder.
 fn bench(folder: &TempDir, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_turnwheel-bench"));
     command.args(["server", "--json", "-"]).args(arguments).env("TMPDIR", folder.path());

@@ -127,7 +127,7 @@ const SMALL: &str = "[...document.querySelectorAll('button, select, summary, nav
   return e.checkVisibility() && width > 0 && (room.height < 39.5 || (e.type === 'checkbox' && room.width < 39.5));
 }).map((e) => `${e.outerHTML.slice(0, 120)} ${e.getBoundingClientRect().height}`)";
 
-/// What a reader sees of what only others may do.
+/// Orders on the page, which a reader may not give.
 const ORDERS: &str =
     "[...document.querySelectorAll('main button, main a.button')].filter((e) => e.checkVisibility()
   && /…$|^(cancel|pause|resume|remove|launch|go on|disable|let it fire)/i.test(e.textContent.trim())
@@ -213,7 +213,7 @@ fn who_has_no_token_is_asked_for_it() {
     page.write("field:Token", "a wrong one");
     page.click("button:Sign in");
     page.see("text:the token is not known");
-    // Who may only read sees no orders, on any page and after the page was loaded again.
+    // Readers see no orders, on any page and after the page was loaded again.
     page.write("field:Token", "a secret of the reader");
     page.click("button:Sign in");
     page.see("text:It waits: an event");

@@ -246,10 +246,12 @@ fn a_message_has_the_limit_of_a_body() {
 
 #[test]
 fn what_belongs_to_the_connection_and_closed_addresses_are_refused() {
-    let mut own = message(b"x");
-    own.headers.push(("Sec-WebSocket-Key".to_owned(), "x".to_owned()));
-    let error = publish(&channel(9), &own).expect_err("it was refused");
-    assert_eq!(error.kind, IoErrorKind::Invalid);
+    for name in ["Sec-WebSocket-Key", "Host", "connection", "Transfer-Encoding"] {
+        let mut own = message(b"x");
+        own.headers.push((name.to_owned(), "x".to_owned()));
+        let error = publish(&channel(9), &own).expect_err("it was refused");
+        assert_eq!(error.kind, IoErrorKind::Invalid, "{name}");
+    }
     for is_tls in [false, true] {
         let mut closed = channel(80);
         closed.host = "169.254.169.254".to_owned();

@@ -1,5 +1,6 @@
 //! `cluster`: nodes on one PostgreSQL: how fast they are, and what their ends and begins cost.
 
+mod calls;
 mod cases;
 pub(crate) mod node;
 
@@ -15,7 +16,7 @@ use crate::engine::{failed, Database, SceneRow};
 use crate::error::BenchError;
 use crate::load;
 
-const CASES: [&str; 6] = ["throughput", "kill", "drain", "takeover", "join", "idle"];
+const CASES: [&str; 7] = ["throughput", "kill", "drain", "takeover", "join", "idle", "calls"];
 
 /// Time for something that takes seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -41,6 +42,10 @@ pub(crate) fn run(options: &Options, bar: &ProgressBar) -> Result<Vec<SceneRow>,
         bar.set_message(case.clone());
         let stage = Stage::new(&database, options);
         let figures = match case.as_str() {
+            "calls" => {
+                rows.extend(calls::rows(&stage)?);
+                continue;
+            }
             "throughput" => cases::throughput(&stage)?,
             "kill" => cases::kill(&stage)?,
             "drain" => cases::drain(&stage)?,

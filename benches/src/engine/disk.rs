@@ -21,7 +21,7 @@ impl Disk {
     }
 }
 
-/// What a process has done so far.
+/// Work of a process so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
     pub(super) written: u64,

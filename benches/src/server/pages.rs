@@ -1,4 +1,4 @@
-//! What each page of the console asks for, with many plans in the store.
+//! Requests of each page of the console, with many plans in the store.
 
 use std::collections::BTreeSet;
 use std::time::Instant;

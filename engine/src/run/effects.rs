@@ -7,6 +7,7 @@ use turnwheel_runtime::Completer;
 
 use super::decide::Effect;
 use super::message::{BeginChild, Begun, Delay, Follow, PlanEnded, PlannedNow};
+use super::plans::as_principal;
 use super::traced::trace_end;
 use super::{on_pool, PlanActor};
 use crate::connect::Word;
@@ -86,7 +87,7 @@ impl PlanActor {
     }
 
     fn cancel_child(&mut self, child: PlanId) {
-        let by = format!("plan {}", self.id);
+        let by = as_principal(self.id);
         let is_forced =
             self.plan.as_ref().and_then(|plan| plan.cancel.as_ref()).is_some_and(|c| c.is_forced);
         self.tell_plan(child, Word::Cancel { is_forced, by });

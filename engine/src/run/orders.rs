@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::decide::{Decisions, Effect};
+use super::plans::as_principal;
 use super::refusal::Refusal;
 use crate::action::{AnyAction, Cause, Rescue};
 use crate::id::{ActionId, StepId};
@@ -221,8 +222,17 @@ impl Decisions<'_> {
         if self.plan.state == PlanState::Stopped {
             return Err("it is over".to_owned());
         }
+        let caller = self.plan.created.caller.map(|(caller, _)| as_principal(caller));
+        let known = self.plan.cancel.as_ref().filter(|it| caller.is_some_and(|by| it.by == by));
+        if known.is_some_and(|known| known.by == by && known.is_forced >= is_forced) {
+            // The plan that has asked for this one says it again until this one is over.
+            return Ok(());
+        }
         let by = by.to_owned();
         self.record(Record::CancelRequested { at: self.now, by, is_forced });
+        if is_forced {
+            self.tell_unwanted_plans(self.plan.children.unwanted().iter().copied().collect());
+        }
         self.plan.children.ask_to_end_again();
         // Of a plan that was paused by an order, steps are told to end as those of a running plan.
         let is_live = !self.plan.is_settled() && !self.plan.has_failed();

@@ -12,6 +12,11 @@ use crate::id::{PlanId, StepId};
 use crate::plan::{PlanResult, PlanState, Record, StepState};
 use crate::time::Time;
 
+/// Name of a plan as the one who gives an order.
+pub(super) fn as_principal(plan: PlanId) -> String {
+    format!("plan {plan}")
+}
+
 impl Decisions<'_> {
     /// A step that is suspended now has asked for plans.
     pub(super) fn ask_for_plans(

@@ -160,7 +160,11 @@ function App() {
   // A reader sees no orders. While nobody knows who asks, the server refuses what they may not do.
   useEffect(() => {
     delete document.documentElement.dataset.role;
-    if (lock === null) ask("session").then(({ role }) => { document.documentElement.dataset.role = role; }, () => {});
+    if (lock !== null) return undefined;
+    // The answer for whoever was there before counts no more.
+    const gone = new AbortController();
+    ask("session", { signal: gone.signal }).then(({ role }) => { document.documentElement.dataset.role = role; }, () => {});
+    return () => gone.abort();
   }, [lock]);
   // On a phone the pages are a bar that is wider than the window.
   useEffect(() => { document.querySelector("#nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }); }, [nav]);

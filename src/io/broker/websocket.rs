@@ -21,7 +21,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{client_async_with_config, WebSocketStream};
-use turnwheel_flow::{BrokerChannel, BrokerMessage, IoError, IoErrorKind};
+use turnwheel_flow::{header_problem, BrokerChannel, BrokerMessage, IoError, IoErrorKind};
 
 use super::{Reception, CONNECT, LATE};
 use crate::io::options::IoOptions;
@@ -164,6 +164,9 @@ fn request(channel: &BrokerChannel, headers: &[(String, String)]) -> Result<Requ
     let credentials = credentials.map(|value| (AUTHORIZATION.to_string(), value));
     for (name, value) in headers.iter().chain(&credentials) {
         let lower = name.to_ascii_lowercase();
+        if let Some(problem) = header_problem(name) {
+            return Err(invalid(&problem));
+        }
         if lower.starts_with(OF_PROTOCOL) && lower != KIND {
             return Err(invalid(&format_args!("the header «{name}» cannot be set")));
         }

@@ -4,6 +4,9 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use base64::Engine;
 use serde_json::Value;
 
+use super::uri::encoded;
+use super::written::Written;
+
 pub(super) use turnwheel_engine::MASK;
 
 /// Texts of secrets that are shorter are not looked for: they would be found everywhere.
@@ -23,6 +26,8 @@ impl Hidden {
                 self.0.push(text.clone());
                 if text.len() >= SECRET_LENGTH_MIN {
                     self.0.extend(in_base64(text.as_bytes()));
+                    // As requests are written here, for those who look for the texts alone.
+                    self.0.push(encoded(text));
                     // The marks of a key in PEM are no secrets.
                     let is_own =
                         |line: &&str| line.len() >= LINE_LENGTH_MIN && !line.starts_with("-----");
@@ -59,19 +64,16 @@ impl Hidden {
                 *text = text.replace(secret.as_str(), MASK);
             }
         }
-        let long = |length: usize| self.0.iter().filter(move |secret| secret.len() >= length);
         if text.contains(['\n', '\r']) {
-            for secret in long(LINE_LENGTH_MIN) {
-                let own: Vec<u8> = Written::unfolded(secret).map(|it| it.byte).collect();
-                mask_written(text, &own, |text| Written::unfolded(text).collect());
-            }
+            let unfolded = |secret: &String| Written::unfolded(secret).into_bytes();
+            let forms = self.0.iter().map(unfolded).filter(|form| form.len() >= LINE_LENGTH_MIN);
+            Written::unfolded(text).mask(forms, text);
         }
         // In an address and in a form a blank is a plus or a code; who writes it chooses.
-        for (sign, meaning) in [('%', b'+'), ('+', b' ')] {
+        for (sign, plus) in [('%', b'+'), ('+', b' ')] {
             if text.contains(sign) {
-                for secret in long(SECRET_LENGTH_MIN) {
-                    mask_written(text, secret.as_bytes(), |text| Written::coded(text, meaning));
-                }
+                let long = self.0.iter().filter(|secret| secret.len() >= SECRET_LENGTH_MIN);
+                Written::coded(text, plus).mask(long.map(String::as_bytes), text);
             }
         }
     }
@@ -115,57 +117,6 @@ impl Hidden {
             }
             _ => {}
         }
-    }
-}
-
-/// A byte of what a text means, and the bytes of the text that it is written by.
-struct Written {
-    byte: u8,
-    from: usize,
-    to: usize,
-}
-
-impl Written {
-    /// A text without the ends of its lines.
-    fn unfolded(text: &str) -> impl Iterator<Item = Self> + '_ {
-        let bytes = text.bytes().enumerate().filter(|(_, byte)| !matches!(byte, b'\n' | b'\r'));
-        bytes.map(|(at, byte)| Self { byte, from: at, to: at + 1 })
-    }
-
-    /// A text whose codes, such as `%2F`, are what they stand for.
-    fn coded(text: &str, plus: u8) -> Vec<Self> {
-        let (bytes, mut all, mut from) = (text.as_bytes(), Vec::with_capacity(text.len()), 0);
-        let digit = |at: usize| bytes.get(at).and_then(|byte| char::from(*byte).to_digit(16));
-        while let Some(byte) = bytes.get(from) {
-            let (byte, to) = match (byte, digit(from + 1), digit(from + 2)) {
-                // Two digits of 16 are a byte.
-                (b'%', Some(high), Some(low)) => ((high * 16 + low) as u8, from + 3),
-                (b'+', ..) => (plus, from + 1),
-                (byte, ..) => (*byte, from + 1),
-            };
-            all.push(Self { byte, from, to });
-            from = to;
-        }
-        all
-    }
-}
-
-/// Masks where a text means a secret.
-fn mask_written(text: &mut String, secret: &[u8], read: impl Fn(&str) -> Vec<Written>) {
-    let written = read(text);
-    let bytes: Vec<u8> = written.iter().map(|it| it.byte).collect();
-    let (mut masked, mut kept, mut at) = (String::new(), 0, 0);
-    while let Some(found) = bytes[at..].windows(secret.len()).position(|part| part == secret) {
-        let (first, last) = (at + found, at + found + secret.len() - 1);
-        // A secret is a text: it begins and ends with whole characters, also where they are codes.
-        masked.push_str(&text[kept..written[first].from]);
-        masked.push_str(MASK);
-        kept = written[last].to;
-        at = last + 1;
-    }
-    if kept > 0 {
-        masked.push_str(&text[kept..]);
-        *text = masked;
     }
 }
 
@@ -273,6 +224,36 @@ mod tests {
             let left = text.replace("it is", "").replace("••••", "");
             assert!(text.contains("••••") && left.trim().len() <= 4, "{text}");
         }
+    }
+
+    #[test]
+    fn secrets_of_line_ends_are_looked_for_as_they_are() {
+        let mut hidden = Hidden::default();
+        hidden.add(&serde_json::json!(["\n".repeat(20), format!("{}a", "\r\n".repeat(9))]));
+        let mut text = "a\nb\nbanana\n".to_owned();
+        hidden.mask(&mut text);
+        assert_eq!(text, "a\nb\nbanana\n");
+    }
+
+    #[test]
+    fn secret_is_known_as_requests_write_it() {
+        let mut hidden = Hidden::default();
+        hidden.add(&serde_json::json!({ "password": "pa/ss@w d" }));
+        let form = serde_json::json!({ "password": "pa/ss@w d" });
+        let form = crate::run::http::form(form.as_object().expect("it is one"));
+        let known = |text: &str| hidden.texts().iter().any(|secret| text.contains(secret));
+        assert!(known(&form), "a redirection to another origin is refused by it: {form}");
+    }
+
+    #[test]
+    fn many_forms_of_a_secret_are_looked_for_in_large_texts() {
+        let lines: Vec<String> = (0..1_000).map(|line| format!("{line:060}")).collect();
+        let mut hidden = Hidden::default();
+        hidden.add(&Value::String(lines.join("\n")));
+        let plain = "a+b %41\n".repeat(10_000);
+        let mut text = format!("{plain}{}", lines[17]);
+        hidden.mask(&mut text);
+        assert!(text == format!("{plain}{MASK}"), "only the secret is masked");
     }
 
     #[test]

@@ -143,7 +143,7 @@ fn answer(
             if SECRET_HEADERS.iter().any(|secret| name.eq_ignore_ascii_case(secret)) {
                 "••••".clone_into(&mut value);
             }
-            // One that is repeated is a list, whose elements commas divide (RFC 9110, 5.2).
+            // A repeated header is a list, whose elements commas divide (RFC 9110, 5.2).
             match all.get_mut(name) {
                 Some(Value::String(before)) => before.push_str(&format!(", {value}")),
                 _ => drop(all.insert(name.clone(), Value::String(value))),

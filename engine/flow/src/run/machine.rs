@@ -290,7 +290,7 @@ impl Machine<'_> {
     fn raised(&self, template: &crate::expr::Template) -> Result<Fault, Fault> {
         let mut error = self.env.fill_own(template)?;
         if let Some(fields) = error.as_object_mut() {
-            // What evaluates to null is left out, as of headers.
+            // Fields that evaluate to null are left out, as of headers.
             fields.retain(|name, value| !value.is_null() || name == "type" || name == "status");
             let own = || Value::String(self.env.pointer().to_owned());
             fields.entry("instance").or_insert_with(own);

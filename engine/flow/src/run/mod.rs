@@ -10,7 +10,7 @@
 //! | `starter` | flows that begin with several events |
 //! | `sink` | events that leave the host, through an outbox of plans |
 //! | `outside`, `effect`, `process`, `container` | tasks that do something outside |
-//! | `hidden` | secrets that are masked in what they bring |
+//! | `hidden`, `written` | secrets that are masked in what they bring, however it is written |
 //! | `worker` | tasks that external workers do |
 //! | `http`, `uri`, `openapi`, `mcp`, `auth` | those of them that call a service |
 //! | `asyncapi`, `broker`, `subscribe` | those of them with messages |
@@ -46,6 +46,7 @@ mod subscribe;
 mod unclear;
 mod uri;
 mod worker;
+mod written;
 
 pub use action::FlowPlan;
 pub(crate) use action::FlowTask;
