@@ -155,7 +155,7 @@ fn advice(code: &SqlState) -> Option<&'static str> {
              DATABASE … TO …"
         }
         code if *code == SqlState::TOO_MANY_CONNECTIONS => {
-            "a node takes about four connections: raise max_connections, or put a pooler in \
+            "a node takes about five connections: raise max_connections, or put a pooler in \
              between and add pooler=transaction to the URL"
         }
         code if *code == SqlState::QUERY_CANCELED => {

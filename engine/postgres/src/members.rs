@@ -16,7 +16,10 @@ use crate::session::{Session, Shared, Value};
 /// Pause before the connection of hints is opened again.
 const LISTEN_AGAIN: Duration = Duration::from_secs(1);
 
-/// Heartbeats and rows, over a connection of their own.
+/// A statement about rows between nodes without an answer for so long is given up with its connection.
+const MAIL_LIMIT: Duration = Duration::from_secs(10);
+
+/// Heartbeats or rows, over a connection of their own.
 pub(crate) struct Heartbeats {
     session: Session,
     /// Rows that were given out and are in the table still.
@@ -80,24 +83,41 @@ impl Members for Heartbeats {
     fn post(&mut self, mail: &[Mail]) -> Result<bool, StoreError> {
         let worlds: Vec<i64> = mail.iter().map(|mail| number(mail.to)).collect();
         let bytes: Vec<&[u8]> = mail.iter().map(|mail| mail.bytes.as_slice()).collect();
+        let age_us = |mail: &Mail| i64::try_from(mail.age.as_micros()).unwrap_or(i64::MAX);
+        let ages: Vec<i64> = mail.iter().map(age_us).collect();
         let channel = channel(&self.session.shared);
+        self.session.limit_to(MAIL_LIMIT);
         self.ask(
-            "SELECT tw.post_1($1, $2, $3)",
-            &[(&worlds, Type::INT8_ARRAY), (&bytes, Type::BYTEA_ARRAY), (&channel, Type::TEXT)],
+            "SELECT tw.post_4($1, $2, $3, $4)",
+            &[
+                (&worlds, Type::INT8_ARRAY),
+                (&bytes, Type::BYTEA_ARRAY),
+                (&ages, Type::INT8_ARRAY),
+                (&channel, Type::TEXT),
+            ],
         )?;
         Ok(true)
     }
 
-    fn mail(&mut self, worlds: &[u64], most: usize) -> Result<Vec<Mail>, StoreError> {
+    fn mail(&mut self, worlds: &[u64], rows: usize, bytes: usize) -> Result<Vec<Mail>, StoreError> {
+        self.session.limit_to(MAIL_LIMIT);
         let worlds: Vec<i64> = worlds.iter().copied().map(number).collect();
         // Rows go when it is known that they have come: an answer that is lost is asked for again.
         let seen = self.seen.clone();
         let rows = self.ask(
-            "SELECT id, world, bytes FROM tw.mail_1($1, $2, $3)",
-            &[(&worlds, Type::INT8_ARRAY), (&seen, Type::INT8_ARRAY), (&limit(most), Type::INT8)],
+            "SELECT id, world, bytes, age_us FROM tw.mail_4($1, $2, $3, $4)",
+            &[
+                (&worlds, Type::INT8_ARRAY),
+                (&seen, Type::INT8_ARRAY),
+                (&limit(rows), Type::INT8),
+                (&limit(bytes), Type::INT8),
+            ],
         )?;
         self.seen = rows.iter().map(|row| cell(row, 0)).collect::<Result<_, _>>()?;
-        let mail = |row| Ok(Mail { to: count(row, 1)?, bytes: cell(row, 2)? });
+        let mail = |row| {
+            let age = Duration::from_micros(count(row, 3)?);
+            Ok(Mail { to: count(row, 1)?, bytes: cell(row, 2)?, age })
+        };
         rows.iter().map(mail).collect()
     }
 

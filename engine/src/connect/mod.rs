@@ -91,8 +91,18 @@ impl Desk {
 
     /// Takes a request. The answer comes when what was asked is durable.
     pub fn take(&self, request: Request) -> Completion<Result<Answer, ConnectError>> {
+        self.take_aged(request, Duration::ZERO)
+    }
+
+    /// The same for a request that was sent so long ago: what it asks for with a limit of time has the rest
+    /// of that.
+    pub fn take_aged(
+        &self,
+        request: Request,
+        age: Duration,
+    ) -> Completion<Result<Answer, ConnectError>> {
         match self.shared.upgrade() {
-            Some(shared) => shared.take(request),
+            Some(shared) => shared.take(request, age),
             None => Completion::done(Err(ConnectError::Unknown { world: self.world })),
         }
     }

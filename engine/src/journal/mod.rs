@@ -113,6 +113,8 @@ pub(crate) struct Journal {
     directory: Arc<Directory>,
     /// For heartbeats, if the store is shared with other processes.
     members: Option<Task<Box<dyn Members>>>,
+    /// For rows between nodes, which heartbeats do not wait for.
+    mail: Option<Task<Box<dyn Members>>>,
     lease: Option<Arc<Lease>>,
 }
 
@@ -136,10 +138,9 @@ impl Journal {
         group: &Group,
         lease: Option<Duration>,
     ) -> Result<Self, BuildError> {
-        let members = match lease {
-            Some(_) => Some(store.members()?.ok_or(BuildError::OneProcess(store.name()))?),
-            None => None,
-        };
+        let shared = || store.members()?.ok_or(BuildError::OneProcess(store.name()));
+        let members = lease.map(|_| shared()).transpose()?;
+        let mail = lease.map(|_| shared()).transpose()?;
         let lease = lease.map(|length| Arc::new(Lease::new(length)));
         let mut writer = if lease.is_some() { store.open()? } else { store.writer()? };
         let heads = Arc::new(Heads::default());
@@ -155,13 +156,11 @@ impl Journal {
         let followers = Arc::new(Followers::new(following));
         let directory = Arc::new(Directory::new(reader.worlds()?, lease.is_some()));
         let threads = |error: &dyn fmt::Display| BuildError::Threads(error.to_string());
-        let members = match members {
-            Some(members) => {
-                let task = group.task(members).name("journal-members").spawn();
-                Some(task.map_err(|error| threads(&error))?)
-            }
-            None => None,
+        let spawned = |members: Box<dyn Members>, name: &str| {
+            group.task(members).name(name).spawn().map_err(|error| threads(&error))
         };
+        let members = members.map(|members| spawned(members, "journal-members")).transpose()?;
+        let mail = mail.map(|mail| spawned(mail, "journal-mail")).transpose()?;
         let keeper = group.task(store.keeper()?).name("journal-keeper").spawn();
         let reader = bounded(group, "journal-reader", reader)?;
         let inbox = Arc::new(Inbox::default());
@@ -200,7 +199,7 @@ impl Journal {
             let settles = writer.submit(|writer: &mut Writer, cx| writer.settle_later(cx));
             settles.map_err(|error| threads(&error.kind))?;
         }
-        Ok(Self { writer, inbox, reader, heads, locks, followers, directory, members, lease })
+        Ok(Self { writer, inbox, reader, heads, locks, followers, directory, members, mail, lease })
     }
 
     /// The locks of plans, as of the last commit.
@@ -218,9 +217,9 @@ impl Journal {
         &self.directory
     }
 
-    /// Takes heartbeats, and carries rows between nodes.
-    pub(crate) fn members(&self) -> Option<&Task<Box<dyn Members>>> {
-        self.members.as_ref()
+    /// Carries rows between nodes.
+    pub(crate) fn mail(&self) -> Option<&Task<Box<dyn Members>>> {
+        self.mail.as_ref()
     }
 
     /// Hands over an entry with the row that follows from it; the ticket is called when it is durable,

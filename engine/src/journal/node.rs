@@ -16,7 +16,7 @@ use super::writer::Writer;
 use super::Journal;
 use crate::error::StoreError;
 use crate::id::PlanId;
-use crate::store::{slot_of, Append, Beat, Seq, Slots, Verdict, Worlds};
+use crate::store::{slot_of, Append, Beat, Change, Seq, Slots, Verdict, Worlds};
 
 /// Locks with their holders.
 type Held = Vec<(String, PlanId)>;
@@ -232,6 +232,21 @@ impl Writer {
             }
             _ => {}
         }
+    }
+
+    /// Changes that were refused tell the owners of their slots. Returns the verdicts.
+    pub(super) fn learn_of_changes(
+        &mut self,
+        changes: &[Change],
+        verdicts: Vec<Verdict>,
+    ) -> std::vec::IntoIter<Verdict> {
+        for (change, verdict) in changes.iter().zip(&verdicts) {
+            if let (Change::Under { hold, .. }, Verdict::Moved { epoch, .. }) = (change, verdict) {
+                let known = self.directory.now().owners()[hold.slot].epoch;
+                self.is_outdated |= self.lease.is_some() && known < *epoch;
+            }
+        }
+        verdicts.into_iter()
     }
 
     /// Whether an entry that was written is of the plan as this process has it still.

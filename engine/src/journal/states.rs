@@ -361,12 +361,7 @@ impl SlotStates {
     ) -> Result<u64, StoreError> {
         let hold = Hold { slot: slot_of_entity(of.entity, of.key), epoch };
         let epochs = (TIMED_EPOCH, Some(hold));
-        let written = self.states.write_timed(of, (bytes, None), expected, epochs).await;
-        if matches!(written, Err(StoreError::Fenced { .. })) {
-            // This node learns who has the slot before it activates the key again.
-            self.states.journal.read_worlds().detach();
-        }
-        written
+        self.states.write_timed(of, (bytes, None), expected, epochs).await
     }
 }
 

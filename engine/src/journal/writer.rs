@@ -229,7 +229,7 @@ impl Writer {
         let slice = self.behind.len().saturating_sub(ROWS_BEHIND).min(self.rows_at_once());
         match self.write(&appends, &changes, slice) {
             Ok(mut verdicts) => {
-                let mut changed = verdicts.split_off(count).into_iter();
+                let mut changed = self.learn_of_changes(&changes, verdicts.split_off(count));
                 let mut durable = Vec::with_capacity(count);
                 let mut refused = Vec::new();
                 let entries = appends.iter().zip(tickets.drain(..)).zip(&verdicts);

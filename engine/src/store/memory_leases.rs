@@ -41,19 +41,26 @@ impl Members for Heartbeats {
 
     fn post(&mut self, mail: &[Mail]) -> Result<bool, StoreError> {
         let data = &mut *self.0.lock();
+        let now = (data.leases.clock.0)();
         let is_known = |mail: &&Mail| data.worlds.find(mail.to).is_some();
-        data.leases.mail.extend(mail.iter().filter(is_known).cloned());
+        let posted = |mail: &Mail| (now, mail.clone());
+        data.leases.mail.extend(mail.iter().filter(is_known).map(posted));
         Ok(true)
     }
 
-    fn mail(&mut self, worlds: &[u64], limit: usize) -> Result<Vec<Mail>, StoreError> {
-        let mail = &mut self.0.lock().leases.mail;
-        let (mut taken, mut left) = (Vec::new(), Vec::new());
-        for row in mail.drain(..) {
-            let is_wanted = taken.len() < limit && worlds.contains(&row.to);
-            if is_wanted { &mut taken } else { &mut left }.push(row);
+    fn mail(&mut self, worlds: &[u64], rows: usize, bytes: usize) -> Result<Vec<Mail>, StoreError> {
+        let leases = &mut self.0.lock().leases;
+        let now = (leases.clock.0)();
+        let (mut taken, mut left, mut length) = (Vec::new(), Vec::new(), 0);
+        for (posted, mail) in leases.mail.drain(..) {
+            if taken.len() < rows && length < bytes && worlds.contains(&mail.to) {
+                length += mail.bytes.len();
+                taken.push(Mail { age: mail.age + now.since(posted), ..mail });
+            } else {
+                left.push((posted, mail));
+            }
         }
-        *mail = left;
+        leases.mail = left;
         Ok(taken)
     }
 }
@@ -63,15 +70,15 @@ impl Members for Heartbeats {
 pub(super) struct Leases {
     pub(super) clock: StoreClock,
     ends: BTreeMap<u64, Time>,
-    /// Rows for worlds, the oldest first.
-    mail: Vec<Mail>,
+    /// Rows for worlds and when they were posted, the oldest first.
+    mail: Vec<(Time, Mail)>,
 }
 
 impl Leases {
     pub(super) fn beat(&mut self, known: &Worlds, worlds: &[u64], lease: Duration) -> Beat {
         let now = (self.clock.0)();
         self.ends.retain(|world, _| known.find(*world).is_some());
-        self.mail.retain(|mail| known.find(mail.to).is_some());
+        self.mail.retain(|(_, mail)| known.find(mail.to).is_some());
         for world in known.rows.iter().map(|row| row.epoch) {
             let ends = self.ends.entry(world).or_insert_with(|| now.after(lease));
             if worlds.contains(&world) {

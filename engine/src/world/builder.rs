@@ -11,7 +11,7 @@ use turnwheel_runtime::Group;
 
 use super::clock::Clock;
 use super::extending::LastCalls;
-use super::hub::{io_group, Hub, SharedStore};
+use super::hub::{io_group, Hub, SharedStore, IO_WORKERS};
 use super::own_groups::OwnGroups;
 use super::{
     Callers, Crowd, Ids, Meta, Opening, Plugin, Queue, Retention, Shared, Watchers, World,
@@ -196,7 +196,7 @@ impl WorldBuilder {
         let io = match self.io.take() {
             Some(io) => io,
             None => {
-                let made = io_group()?;
+                let made = io_group(IO_WORKERS)?;
                 own.groups.push(made.clone());
                 made
             }

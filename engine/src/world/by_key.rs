@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use turnwheel_runtime::completion::completion;
@@ -17,8 +19,9 @@ use crate::limits::REQUEST_LIMIT;
 use crate::payload::Payload;
 use crate::store::{slot_of_key, Hold, Slots, NO_EPOCH};
 
-/// Handles the requests of a service for keys of this world: the key, and what was asked.
-pub(super) type Service = Arc<dyn Fn(String, Payload) -> Later<'static, AnswerKind> + Send + Sync>;
+/// Handles the requests of a service for keys of this world: the key, what was asked, and how long ago.
+pub(super) type Service =
+    Arc<dyn Fn(String, Payload, Duration) -> Later<'static, AnswerKind> + Send + Sync>;
 
 /// The services of a world, by name.
 #[derive(Default)]
@@ -105,7 +108,7 @@ impl World {
             + Sync
             + 'static,
     ) {
-        let answer = move |key, request| -> Later<'static, AnswerKind> {
+        let answer = move |key, request, _age| -> Later<'static, AnswerKind> {
             let taken = take(key, request);
             Box::pin(async move { AnswerKind::Keyed(taken.await) })
         };
@@ -148,6 +151,7 @@ impl Shared {
         service: &str,
         key: String,
         request: Payload,
+        age: Duration,
     ) -> Completion<Result<Answer, ConnectError>> {
         let answered = |kind| Completion::done(Ok(Answer(kind)));
         if self.journal().directory().held_slot(self.epoch(), slot_of_key(&key)) == NO_EPOCH {
@@ -158,7 +162,10 @@ impl Shared {
             return answered(AnswerKind::Keyed(Err(problem)));
         };
         let (told, taken) = completion();
-        let answer = take(key, request);
+        let Ok(answer) = catch_unwind(AssertUnwindSafe(|| take(key, request, age))) else {
+            let problem = format!("{service} has panicked as it took the request");
+            return answered(AnswerKind::Keyed(Err(problem)));
+        };
         self.hub().spawn(async move {
             let _late = told.complete(Ok(Answer(answer.await)));
         });

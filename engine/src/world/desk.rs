@@ -1,6 +1,7 @@
 //! Requests of other worlds.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::{Completer, Completion};
@@ -24,8 +25,8 @@ fn answered(kind: AnswerKind) -> Taken {
 }
 
 impl Shared {
-    /// Takes a request of another world.
-    pub(crate) fn take(self: &Arc<Self>, request: Request) -> Taken {
+    /// Takes a request of another world, which was sent so long ago.
+    pub(crate) fn take(self: &Arc<Self>, request: Request, age: Duration) -> Taken {
         if self.is_ending() && !matches!(request.0, RequestKind::Ping) {
             return Completion::done(Err(ConnectError::Ending { world: self.epoch() }));
         }
@@ -84,7 +85,9 @@ impl Shared {
                 self.hub().worlds_have_changed(version);
                 answered(AnswerKind::Heard)
             }
-            RequestKind::Keyed { service, key, request } => self.take_keyed(&service, key, request),
+            RequestKind::Keyed { service, key, request } => {
+                self.take_keyed(&service, key, request, age)
+            }
             // The asker looks whether it is still there.
             RequestKind::Remove { plan, head } => {
                 let removed = self.journal().remove(vec![(plan, head)]);

@@ -27,7 +27,7 @@ use crate::watch::{Buffer, Feed};
 
 /// Threads of the group that waits for the disk: the writer, one that reads meanwhile, and one that
 /// keeps the store in order.
-const IO_WORKERS: usize = 3;
+pub(super) const IO_WORKERS: usize = 3;
 
 /// An open store for several worlds of this process:
 /// [`WorldBuilder::join`](super::WorldBuilder::join).
@@ -83,7 +83,7 @@ impl SharedStore {
     ///
     /// The store cannot be used, or no threads can be made.
     pub fn open(store: impl Store) -> Result<Self, BuildError> {
-        let group = io_group()?;
+        let group = io_group(IO_WORKERS)?;
         let own = OwnGroups::of(group.clone());
         Ok(Self { hub: Hub::open(&store, &group, own, Arc::new(Local::new()), None)? })
     }
@@ -117,8 +117,8 @@ impl SharedStore {
     }
 }
 
-pub(super) fn io_group() -> Result<Group, BuildError> {
-    let group = Group::builder("journal").workers(IO_WORKERS).pinning(Pinning::None);
+pub(super) fn io_group(workers: usize) -> Result<Group, BuildError> {
+    let group = Group::builder("journal").workers(workers).pinning(Pinning::None);
     group.build().map_err(|error| BuildError::Threads(error.to_string()))
 }
 

@@ -1,7 +1,7 @@
 //! A process that shares its store with others: heartbeats, the slots of the dead, equal shares.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -12,16 +12,20 @@ use super::hub::{io_group, Hub, SharedStore};
 use super::joining::has_name;
 use super::mail::MailRoom;
 use super::own_groups::OwnGroups;
-use super::{shares, Shared, WorldView};
+use super::{hub, shares, Shared, WorldView};
 use crate::connect::{Connector, Desk, Word};
 use crate::error::{BuildError, StoreError};
 use crate::id::PlanId;
 use crate::limits::NODE_LEASE_MIN;
 use crate::run;
-use crate::store::{Slots, Store, WorldKind, WorldRow, Worlds};
+use crate::store::{Beat, Slots, Store, WorldKind, WorldRow, Worlds};
 
 /// Heartbeats within a lease.
 const BEATS: u32 = 4;
+
+/// Threads of the group that waits for the store: those of a process that has its store for itself, one for
+/// heartbeats, and one for requests between nodes.
+const IO_WORKERS: usize = hub::IO_WORKERS + 2;
 
 /// A node's knowledge of itself.
 #[derive(Debug, Default)]
@@ -30,6 +34,8 @@ pub(super) struct Node {
     worlds: Mutex<BTreeMap<u64, Own>>,
     /// When a heartbeat failed for the last time; 0 if none has.
     failed_ns: AtomicU64,
+    /// Whether what follows from a heartbeat is under way.
+    follows: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -75,7 +81,7 @@ impl SharedStore {
     /// One process at a time can use the store, it cannot be used, the lease is too short, or no
     /// threads can be made.
     pub fn node(store: impl Store, lease: Duration) -> Result<Self, BuildError> {
-        let group = io_group()?;
+        let group = io_group(IO_WORKERS)?;
         let own = OwnGroups::of(group.clone());
         Self::by_mail(&store, &group, own, lease)
     }
@@ -127,7 +133,7 @@ impl SharedStore {
             return Err(BuildError::LeaseTooShort { lease, least: NODE_LEASE_MIN });
         }
         let hub = Hub::open(store, group, own, connector, Some(lease))?;
-        hub.begin_beating(lease / BEATS);
+        hub.begin_beating(lease / BEATS)?;
         Ok(Self { hub })
     }
 }
@@ -173,19 +179,59 @@ impl Node {
     }
 }
 
+/// What follows from a heartbeat, until it is done or given up.
+struct Following(Weak<Hub>);
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        let hub = self.0.upgrade();
+        let node = hub.as_ref().and_then(|hub| hub.node.as_ref());
+        node.iter().for_each(|node| node.follows.store(false, Ordering::Relaxed));
+    }
+}
+
 impl Hub {
-    fn begin_beating(self: &Arc<Self>, every: Duration) {
-        let hub = Arc::downgrade(self);
-        self.spawn(async move {
+    /// Heartbeats have a task of their own, and wait for nothing else: not for what follows from the last one,
+    /// and not for requests.
+    fn begin_beating(self: &Arc<Self>, every: Duration) -> Result<(), BuildError> {
+        let threads = |error: &dyn std::fmt::Display| BuildError::Threads(error.to_string());
+        let task = self.group.task(()).name("journal-beats").spawn();
+        let task = task.map_err(|error| threads(&error))?;
+        let (hub, keeps) = (Arc::downgrade(self), task.clone());
+        let beating = async move {
+            let _keeps = keeps;
             while let Some(hub) = hub.upgrade() {
                 let next = hub.group.sleep(every);
-                if let Err(error) = hub.beat().await {
-                    tracing::warn!(%error, "a heartbeat of this node failed");
+                match hub.beat().await {
+                    Ok(beat) => hub.follow_soon(beat),
+                    Err(error) => tracing::warn!(%error, "a heartbeat of this node failed"),
                 }
                 drop(hub);
                 if next.await.is_err() {
                     return;
                 }
+            }
+        };
+        let spawned = task.submit(move |(), cx| {
+            cx.await_interleaved(beating, |(), _, ()| {});
+        });
+        spawned.map_err(|error| threads(&error.kind))
+    }
+
+    /// Does what follows from a heartbeat, unless that of an earlier one is under way: the next one finds
+    /// the rest.
+    fn follow_soon(self: &Arc<Self>, beat: Beat) {
+        let Some(node) = &self.node else { return };
+        // Relaxed: it only keeps two from doing the same.
+        if node.follows.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let under_way = Following(Arc::downgrade(self));
+        let hub = Arc::clone(self);
+        self.spawn(async move {
+            let _under_way = under_way;
+            if let Err(error) = hub.follow(beat).await {
+                tracing::warn!(%error, "what follows from a heartbeat of this node failed");
             }
         });
     }
@@ -199,7 +245,8 @@ impl Hub {
     ) -> Result<(), StoreError> {
         let Some(node) = &self.node else { return Ok(()) };
         node.begins(world, row, needs_name);
-        self.beat().await
+        let beat = self.beat().await?;
+        self.follow(beat).await
     }
 
     /// The worlds of other nodes whose leases are over.
@@ -211,14 +258,19 @@ impl Hub {
         Ok(lapsed.map(|row| WorldView::of(row, None)).collect())
     }
 
-    /// One heartbeat, and what follows from it.
-    async fn beat(self: &Arc<Self>) -> Result<(), StoreError> {
+    /// One heartbeat for the worlds of this node.
+    async fn beat(&self) -> Result<Beat, StoreError> {
+        let Some(node) = &self.node else { return Ok(Beat::default()) };
+        let worlds = node.worlds().into_keys().collect();
+        let beat = self.journal.beat(worlds, self.group.now_ns()).await;
+        let failed = |_: &StoreError| node.failed_ns.store(self.group.now_ns(), Ordering::Relaxed);
+        beat.inspect_err(failed)
+    }
+
+    /// Does what follows from a heartbeat.
+    async fn follow(self: &Arc<Self>, beat: Beat) -> Result<(), StoreError> {
         let (Some(node), Some(lease)) = (&self.node, self.journal.lease()) else { return Ok(()) };
         let own = node.worlds();
-        let sent_ns = self.group.now_ns();
-        let beat = self.journal.beat(own.keys().copied().collect(), sent_ns).await;
-        let now_ns = self.group.now_ns();
-        let beat = beat.inspect_err(|_| node.failed_ns.store(now_ns, Ordering::Relaxed))?;
         if beat.version != self.worlds().version {
             self.journal.read_worlds().await.map_err(lost)??;
         }
@@ -229,7 +281,7 @@ impl Hub {
         self.register_again(&own, &over).await?;
         let others = over.into_iter().filter(|world| !own.contains_key(world));
         let lapsed: Vec<u64> = others.collect();
-        if node.may_judge(now_ns, lease.length()) {
+        if node.may_judge(self.group.now_ns(), lease.length()) {
             self.bury(lapsed.clone()).await?;
         }
         self.even_out(&own, lapsed).await?;

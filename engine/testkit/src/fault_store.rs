@@ -359,9 +359,9 @@ impl Members for Heartbeats {
         self.inner.post(mail)
     }
 
-    fn mail(&mut self, worlds: &[u64], limit: usize) -> Result<Vec<Mail>, StoreError> {
+    fn mail(&mut self, worlds: &[u64], rows: usize, bytes: usize) -> Result<Vec<Mail>, StoreError> {
         Script::begin(&self.script, Op::Read)?;
-        self.inner.mail(worlds, limit)
+        self.inner.mail(worlds, rows, bytes)
     }
 
     fn listen(&mut self, hint: Hint) {

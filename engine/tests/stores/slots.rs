@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use turnwheel_actors::entity::Record;
 use turnwheel_engine::store::{
-    slot_of, slot_of_schedule, Append, Batch, Change, Filter, Hold, Mail, PlanRow, Removal,
-    RowWrite, ScheduleWrite, Slots, StateScan, StoreWriter, Swap, Verdict, WorldKind, WorldRow,
-    WorldsWrite, NO_EPOCH,
+    slot_of, slot_of_schedule, Append, Batch, Change, Filter, Hold, Mail, Members, PlanRow,
+    Removal, RowWrite, ScheduleWrite, Slots, StateScan, StoreWriter, Swap, Verdict, WorldKind,
+    WorldRow, WorldsWrite, NO_EPOCH,
 };
 use turnwheel_engine::Time;
 
@@ -255,16 +255,29 @@ pub(crate) fn rows_for_worlds_are_given_once_and_in_their_order(place: &Place) {
     let Some(mut members) = place.store.members().expect("it is open") else { return };
     let mut writer = place.store.open().expect("a writer");
     deal(&mut *writer, 0, &[(1, Slots::all()), (2, Slots::default())]);
-    let mail = |to, byte: u8| Mail { to, bytes: vec![byte; 3] };
+    let aged = |to, byte: u8, age| Mail { to, bytes: vec![byte; 3], age };
+    let mail = |to, byte| aged(to, byte, Duration::ZERO);
+    fn taken(from: &mut dyn Members, worlds: &[u64], rows: usize, bytes: usize) -> Vec<(u64, u8)> {
+        let mail = from.mail(worlds, rows, bytes).expect("it answers");
+        mail.into_iter().map(|mail| (mail.to, mail.bytes[0])).collect()
+    }
     let posted = members.post(&[mail(1, 1), mail(2, 2), mail(9, 3), mail(1, 4)]);
     assert!(posted.expect("it answers"), "it carries rows");
-    assert_eq!(members.mail(&[9], 9).expect("it answers"), [], "nobody is there");
-    assert_eq!(members.mail(&[1], 1).expect("it answers"), [mail(1, 1)]);
-    assert!(members.post(&[mail(1, 5)]).expect("it answers"));
-    assert_eq!(members.mail(&[1], 9).expect("it answers"), [mail(1, 4), mail(1, 5)]);
-    assert_eq!(members.mail(&[1], 9).expect("it answers"), []);
+    assert_eq!(taken(&mut *members, &[9], 9, 99), [], "nobody is there");
+    assert_eq!(taken(&mut *members, &[1], 1, 99), [(1, 1)]);
+    assert!(members.post(&[mail(1, 5), mail(1, 7), mail(1, 8)]).expect("it answers"));
+    assert_eq!(taken(&mut *members, &[1], 9, 4), [(1, 4), (1, 5)], "more than so many bytes");
+    assert_eq!(taken(&mut *members, &[1], 9, 1), [(1, 7)], "one that is larger comes alone");
+    assert_eq!(taken(&mut *members, &[1], 9, 99), [(1, 8)]);
+    assert_eq!(taken(&mut *members, &[1], 9, 99), []);
     let mut other = place.store.members().expect("it is open").expect("it has leases");
-    assert_eq!(other.mail(&[1, 2], 9).expect("it answers"), [mail(2, 2)]);
+    assert_eq!(taken(&mut *other, &[1, 2], 9, 99), [(2, 2)]);
+    // The time that they have waited before counts.
+    let hour = Duration::from_secs(3_600);
+    assert!(members.post(&[aged(2, 9, hour), mail(2, 10)]).expect("it answers"));
+    let mail_of = other.mail(&[2], 9, 99).expect("it answers");
+    let ages: Vec<bool> = mail_of.iter().map(|mail| mail.age >= hour).collect();
+    assert_eq!(ages, [true, false], "{mail_of:?}");
     // They go with their world.
     assert!(members.post(&[mail(2, 6)]).expect("it answers"));
     let gone = WorldsWrite { from: 1, put: vec![], gone: vec![2] };
@@ -272,7 +285,7 @@ pub(crate) fn rows_for_worlds_are_given_once_and_in_their_order(place: &Place) {
     let left = members.beat(&[], Duration::from_secs(9)).expect("it answers");
     assert_eq!(left.left.len(), 1, "{left:?}");
     deal(&mut *writer, 2, &[(2, Slots::default())]);
-    assert_eq!(other.mail(&[2], 9).expect("it answers"), []);
+    assert_eq!(taken(&mut *other, &[2], 9, 99), []);
 }
 
 pub(crate) fn an_entry_of_a_later_owner_is_no_answer(place: &Place) {

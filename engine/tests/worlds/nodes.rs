@@ -8,6 +8,7 @@ mod entities;
 mod keys;
 mod live;
 mod lock_circles;
+mod mail;
 mod requests;
 mod schedules;
 mod slots_back;

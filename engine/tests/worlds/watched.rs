@@ -153,8 +153,8 @@ impl Members for Heartbeats {
         self.inner.post(mail)
     }
 
-    fn mail(&mut self, worlds: &[u64], limit: usize) -> Result<Vec<Mail>, StoreError> {
-        self.inner.mail(worlds, limit)
+    fn mail(&mut self, worlds: &[u64], rows: usize, bytes: usize) -> Result<Vec<Mail>, StoreError> {
+        self.inner.mail(worlds, rows, bytes)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use turnwheel_engine::store::{Slots, Swap, WorldKind, WorldRow, WorldsWrite};
 use turnwheel_engine::{Schedule, Store, Time, World};
 use turnwheel_postgres::Format;
 
@@ -13,11 +14,21 @@ use crate::worlds::{check, world, Chain, Runs};
 /// How long a test waits for a launch.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The functions of format 3, for those who take them away.
-fn functions_of_3(schema: &str) -> String {
+/// Takes away what formats 3 and 4 have brought.
+fn without_3_and_4(schema: &str) -> String {
     format!(
-        "{schema}.schedules_3(bigint, bigint, integer[], text[], bigint[], bytea[], integer[], \
-         bigint[])"
+        "{} DROP FUNCTION {schema}.schedules_3(bigint, bigint, integer[], text[], bigint[], bytea[],
+            integer[], bigint[]);",
+        without_4(schema)
+    )
+}
+
+/// Takes away what format 4 has brought.
+fn without_4(schema: &str) -> String {
+    format!(
+        "DROP FUNCTION {schema}.mail_4(bigint[], bigint[], bigint, bigint),
+            {schema}.post_4(bigint[], bytea[], bigint[], text);
+        ALTER TABLE {schema}.mail DROP COLUMN at;"
     )
 }
 
@@ -54,18 +65,19 @@ fn ended_plans_are_counted_when_tables_of_format_1_become_those_of_today() {
     let before = counted();
     assert_eq!(before, (1, vec![true]), "the writer has counted it");
     // As it was before there were numbers of ended plans.
-    let functions = functions_of_3(&schema);
+    let later = without_3_and_4(&schema);
     sql(
         &url,
         &format!(
             "DROP TABLE {schema}.tallies;
             DROP FUNCTION {schema}.kept_2(), {schema}.took_2(bigint, bigint),
-                {schema}.tally_2(text, text, integer), {functions};
+                {schema}.tally_2(text, text, integer);
+            {later}
             UPDATE {schema}.meta SET value = 1 WHERE name = 'version'"
         ),
     );
     says(&store.reader().err().expect("it is older").to_string(), &["format 1", "store migrate"]);
-    assert_eq!(store.migrate().expect("it is brought up"), Format { found: 1, known: 3 });
+    assert_eq!(store.migrate().expect("it is brought up"), Format { found: 1, known: 4 });
     assert_eq!(counted(), before);
     let world = self::world(store_of(&url), &runs);
     check(&world.trigger::<Chain>(0).wait().unwrap().finished().wait().expect("it ends"), 0);
@@ -91,17 +103,17 @@ fn schedules_go_on_when_tables_of_format_2_become_those_of_today() {
     let before = rows();
     assert_eq!(before.len(), 2);
     // As it was before schedules had slots.
-    let functions = functions_of_3(&schema);
+    let later = without_3_and_4(&schema);
     sql(
         &url,
         &format!(
-            "DROP FUNCTION {functions};
+            "{later}
             UPDATE {schema}.meta SET value = 2 WHERE name = 'version'"
         ),
     );
     let store = store_of(&url);
     says(&store.reader().err().expect("it is older").to_string(), &["format 2", "store migrate"]);
-    assert_eq!(store.migrate().expect("it is brought up"), Format { found: 2, known: 3 });
+    assert_eq!(store.migrate().expect("it is brought up"), Format { found: 2, known: 4 });
     assert_eq!(rows(), before, "rows stay as they were");
     let second = world(store_of(&url), &runs);
     let view = |name: &str| {
@@ -114,4 +126,45 @@ fn schedules_go_on_when_tables_of_format_2_become_those_of_today() {
     second.schedules().remove("tocks").wait().expect("it is answered").expect("it is removed");
     second.shutdown().expect("it ends");
     assert_eq!(rows().len(), 1);
+}
+
+#[test]
+fn requests_of_nodes_of_format_3_are_carried_by_tables_of_today() {
+    let url = url();
+    let schema = url.rsplit('=').next().expect("it is the last setting").to_owned();
+    let store = store_of(&url);
+    let mut writer = store.open().expect("a writer");
+    let row = WorldRow {
+        epoch: 7,
+        name: "seven".to_owned(),
+        kind: WorldKind::Client,
+        since: Time(1),
+        meta: String::new(),
+        slots: Slots::default(),
+        claims: Vec::new(),
+    };
+    let join = WorldsWrite { from: 0, put: vec![row], gone: vec![] };
+    assert_eq!(writer.write_worlds(&join).expect("it is written"), Swap::Done);
+    let post = |byte: u8| {
+        sql(
+            &url,
+            &format!("SELECT {schema}.post_1('{{7}}', ARRAY['\\x{byte:02x}'::bytea], 'hints')"),
+        )
+    };
+    sql(
+        &url,
+        &format!(
+            "{} UPDATE {schema}.meta SET value = 3 WHERE name = 'version'",
+            without_4(&schema)
+        ),
+    );
+    post(1);
+    assert_eq!(store.migrate().expect("it is brought up"), Format { found: 3, known: 4 });
+    post(2);
+    let mut members = store.members().expect("it is open").expect("it has leases");
+    let mut mail = members.mail(&[7], 9, 99).expect("it answers");
+    assert!(mail.iter().all(|mail| mail.age < PATIENCE), "{mail:?}");
+    assert_eq!(mail.iter_mut().map(|mail| mail.bytes.remove(0)).collect::<Vec<_>>(), [1, 2]);
+    let taken = sql(&url, &format!("SELECT count(*) FROM {schema}.mail_1('{{7}}', '{{}}', 9)"));
+    assert_eq!(taken, ["2"], "processes of the release before read them, too");
 }

@@ -127,9 +127,9 @@ fn of_json(bytes: Vec<u8>) -> Result<Box<RawValue>, String> {
 /// Takes calls for the entities of this world.
 pub(super) fn taking(entities: &Entities) -> Service {
     let entities = entities.clone();
-    Arc::new(move |_, request| {
+    Arc::new(move |_, request, age| {
         let call = match request.read::<Carried>() {
-            Ok(carried) => carried.into_call(),
+            Ok(carried) => carried.into_call(age),
             Err(error) => {
                 let problem = format!("the call cannot be read: {error}");
                 return Box::pin(std::future::ready(AnswerKind::Keyed(Err(problem))));
@@ -150,13 +150,16 @@ pub(super) fn taking(entities: &Entities) -> Service {
 }
 
 impl Carried {
-    fn into_call(self) -> RemoteCall {
+    /// A call that was sent so long ago.
+    fn into_call(self, age: Duration) -> RemoteCall {
         RemoteCall {
             entity: self.entity,
             key: self.key,
             message: self.message,
             content: Box::<str>::from(self.content).into_string().into(),
-            limit: self.left_ns.map_or(Duration::MAX, Duration::from_nanos),
+            limit: self
+                .left_ns
+                .map_or(Duration::MAX, |left_ns| Duration::from_nanos(left_ns).saturating_sub(age)),
             // It goes no further.
             is_repeatable: false,
             request: self.request,
