@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use turnwheel_engine::limits::TOGETHER_MAX;
+
 /// Bytes of the name of a platform or of a journey: they are in keys and labels.
 pub const NAME_BYTES_MAX: usize = 64;
 
@@ -80,6 +82,8 @@ pub const SENDER_AGAIN_MS: u64 = 3_000;
 /// Batches of messages whose senders are gone that are taken over at once: each has as many
 /// messages as users are written at once.
 pub const BATCHES_PAGE: usize = 16;
+
+const _: () = assert!(BATCHES_PAGE <= TOGETHER_MAX);
 
 /// Messages that a desk sends at once: each is in memory meanwhile. More wait in their rows.
 pub const SENDING_MAX: usize = 4_096;

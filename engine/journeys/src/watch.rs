@@ -60,6 +60,8 @@ pub(crate) struct Watch {
     pub(crate) is_resuming: bool,
     /// Batches that are due and stay: those behind them are looked at all the same.
     pub(crate) kept: usize,
+    /// Due time and key of the last batch that was taken over or stayed.
+    pub(crate) last_batch: (Option<Time>, String),
 }
 
 /// Rows that a look has found.
@@ -214,7 +216,8 @@ impl Watch {
         }
     }
 
-    /// Has messages of batches sent, unless a node that is alive is sending them.
+    /// Has messages of batches sent, unless a node that is alive is sending them. The batches get
+    /// their turns by due time, [`BATCHES_PAGE`] at once: one that always stays keeps none from it.
     fn take_over(&mut self, mut batches: Vec<StateRow>, cx: &mut Context<'_, Self>) {
         let Some(world) = self.world.upgrade() else { return };
         if self.is_resuming {
@@ -227,13 +230,16 @@ impl Watch {
             let is_gone = !alive.contains(&sender) && world.hold_of_key(&row.key).is_some();
             sender == own || is_gone
         });
-        let others = all - batches.len();
-        self.kept = others;
-        if batches.is_empty() {
-            return;
-        }
-        self.is_resuming = true;
+        let (due, key) = &self.last_batch;
+        let had_turn = batches.partition_point(|row| (&row.due, &row.key) <= (due, key));
+        batches.rotate_left(had_turn);
+        batches.truncate(BATCHES_PAGE);
         let count = batches.len();
+        let others = all - count;
+        self.kept = others;
+        let Some(last) = batches.last() else { return };
+        self.last_batch = (last.due, last.key.clone());
+        self.is_resuming = true;
         let resumed = resume(self.states.in_spare_room(), self.desks.clone(), batches);
         cx.await_interleaved(resumed, move |watch: &mut Self, cx, left| {
             (watch.is_resuming, watch.kept) = (false, others + left);

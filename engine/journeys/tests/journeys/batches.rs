@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use turnwheel_engine::limits::TOGETHER_MAX;
 use turnwheel_engine::store::StateScan;
 use turnwheel_engine::{MemoryStore, Store, StoreError, World};
 use turnwheel_journeys::{Channels, Event, JourneysOptions, Message, Unsent};
@@ -73,7 +74,7 @@ fn stage(store: impl Store, seed: u64, ears: &Ears) -> Stage {
 
 fn batches(sim: &Sim, world: &World) -> usize {
     let states = world.timed_states();
-    let rows = sim.block_on(states.list("tw.batch", StateScan::After(String::new()), 999));
+    let rows = sim.block_on(states.list("tw.batch", StateScan::After(String::new()), 9_999));
     rows.expect("it ends").expect("they are read").len()
 }
 
@@ -191,29 +192,54 @@ fn message_of_a_user_who_leaves_while_it_is_being_sent_is_not_tried_again() {
     }
 }
 
-/// A node that had many messages to send, each in a batch of its own, leaves as many batches
-/// behind.
+/// What a node has stored that had sent no message when it ended: one to each of so many users,
+/// each in a batch of its own.
+fn left_behind(users: usize) -> MemoryStore {
+    let memory = MemoryStore::new();
+    let stage = stage(memory.clone(), 3, &Ears::default());
+    stage.put(TEXTS[0]);
+    // Each step is in a commit of its own, and no message has left when the process ends.
+    stage.sim.block_for(DAY);
+    for number in 0..users {
+        stage.wait(stage.journeys.event(goes(&format!("u{number}")))).expect("it is taken");
+    }
+    memory.copied()
+}
+
+/// Users whose first message was taken.
+fn reached(ears: &Ears) -> usize {
+    let heard = ears.lock().expect("no panic before");
+    heard.counts.keys().filter(|key| key.ends_with("/1")).count()
+}
+
 #[test]
 fn many_batches_that_were_left_behind_are_taken_over_within_seconds() {
     const MANY: usize = 300;
-    let (memory, ears) = (MemoryStore::new(), Ears::default());
-    let one = stage(memory.clone(), 3, &ears);
-    one.put(TEXTS[0]);
-    // Each step is in a commit of its own, and no message has left when the process ends.
-    one.sim.block_for(DAY);
-    for number in 0..MANY {
-        one.wait(one.journeys.event(goes(&format!("u{number}")))).expect("it is taken");
-    }
-    let two = stage(memory.copied(), 4, &ears);
-    let left = batches(&two.sim, &two.world);
+    let ears = Ears::default();
+    let stage = stage(left_behind(MANY), 4, &ears);
+    let left = batches(&stage.sim, &stage.world);
     assert!(left > MANY / 2, "{left} are left");
-    two.sim.advance(6 * SECOND);
-    two.sim.run_until_idle();
-    let heard = ears.lock().expect("no panic before");
-    let first = heard.counts.keys().filter(|key| key.ends_with("/1"));
-    assert_eq!(first.count(), MANY, "each first message of a pass");
-    drop(heard);
-    assert!(batches(&two.sim, &two.world) < left / 10, "they are gone");
+    stage.sim.advance(6 * SECOND);
+    stage.sim.run_until_idle();
+    assert_eq!(reached(&ears), MANY, "each first message of a pass");
+    assert!(batches(&stage.sim, &stage.world) < left / 10, "they are gone");
+}
+
+#[test]
+fn more_batches_than_one_commit_removes_are_taken_over_once_the_store_has_room_again() {
+    const MANY: usize = TOGETHER_MAX + 400;
+    let ears = Ears::default();
+    let store = FaultStore::new(left_behind(MANY));
+    let stage = stage(store.clone(), 4, &ears);
+    store.fail(StoreError::Full("no room".to_owned()));
+    stage.sim.advance(60 * SECOND);
+    let left = batches(&stage.sim, &stage.world);
+    assert!(left > TOGETHER_MAX, "{left} are left");
+    store.heal();
+    stage.sim.advance(60 * SECOND);
+    stage.sim.run_until_idle();
+    assert_eq!(reached(&ears), MANY, "each first message of a pass");
+    assert_eq!(batches(&stage.sim, &stage.world), 0, "they are gone");
 }
 
 /// The time of a message comes while the first look at due users is under way, which has read the
