@@ -5,6 +5,9 @@
 //! a channel has answered. A *call* is a thread that sends it. Of each kind one receiver has at
 //! most two thirds, and half of what that leaves is kept for receivers that have none. A message
 //! without a claim waits in the row of its user; one that has a claim and no call waits here.
+//!
+//! Messages that are put off return one after the other, at most as many within a second as one
+//! receiver has claims: those of each receiver that has a claim, and those of all others together.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -15,13 +18,17 @@ use crate::limits::POSTPONED_MS;
 /// Who gets a message: the name of a channel, and what the channel says of the message.
 pub(crate) type Receiver = (String, String);
 
+const NS_OF_MS: u64 = 1_000_000;
+
 /// The places of a desk. `T` is a message that waits for a call.
 #[derive(Debug)]
 pub(crate) struct Places<T> {
     claims: Kind,
     calls: Kind,
-    /// Receivers with a claim.
+    /// Receivers that have a claim, or messages that were put off while they had one.
     receivers: HashMap<Receiver, Share<T>>,
+    /// Messages that were put off, of receivers without a claim.
+    put_off: PutOff,
     last_turn: u64,
 }
 
@@ -39,8 +46,26 @@ struct Share<T> {
     waiting: VecDeque<T>,
     /// When it got its last call, or gave back its only one.
     turn: u64,
-    /// Messages that were put off since there was a claim for one.
-    postponed: u32,
+    /// Messages that were put off while it had a claim.
+    put_off: PutOff,
+}
+
+/// Messages that were put off and return one after the other.
+#[derive(Debug, Default)]
+struct PutOff {
+    /// When the last one returns.
+    last_ns: u64,
+}
+
+impl PutOff {
+    /// Puts off one more, and returns for how many milliseconds: at most `most` return within a
+    /// second.
+    fn add(&mut self, now_ns: u64, most: u32) -> u64 {
+        let pause_ns = POSTPONED_MS * NS_OF_MS;
+        let next_ns = self.last_ns.saturating_add(pause_ns.div_ceil(most.into()));
+        self.last_ns = next_ns.max(now_ns.saturating_add(pause_ns));
+        (self.last_ns - now_ns).div_ceil(NS_OF_MS)
+    }
 }
 
 impl Kind {
@@ -60,35 +85,41 @@ impl Kind {
 
 impl<T> Share<T> {
     fn new(turn: u64) -> Self {
-        Self { claims: 0, calls: 0, waiting: VecDeque::new(), turn, postponed: 0 }
+        Self { claims: 0, calls: 0, waiting: VecDeque::new(), turn, put_off: PutOff::default() }
+    }
+
+    /// Whether it has a claim, or messages that were put off have not returned.
+    fn is_needed(&self, now_ns: u64) -> bool {
+        self.claims > 0 || self.put_off.last_ns > now_ns
     }
 }
 
 impl<T> Places<T> {
     pub(crate) fn new(claims: usize, calls: usize) -> Self {
         let (claims, calls) = (Kind::new(claims), Kind::new(calls));
-        Self { claims, calls, receivers: HashMap::new(), last_turn: 0 }
+        let (receivers, put_off) = (HashMap::new(), PutOff::default());
+        Self { claims, calls, receivers, put_off, last_turn: 0 }
     }
 
-    /// Takes a claim.
+    /// Takes a claim. Cost: linear in the receivers, if this is a further one.
     ///
     /// # Errors
     ///
-    /// There is none for this receiver: milliseconds after which to ask again. Messages that are
-    /// put off together come back one part after the other.
-    pub(crate) fn claim(&mut self, receiver: &Receiver) -> Result<(), u64> {
-        let own = self.receivers.get(receiver).map_or(0, |share| share.claims);
+    /// There is none for this receiver: milliseconds after which to ask again.
+    pub(crate) fn claim(&mut self, receiver: &Receiver, now_ns: u64) -> Result<(), u64> {
+        let share = self.receivers.get_mut(receiver);
+        let own = share.as_ref().map_or(0, |share| share.claims);
         if !self.claims.has_place(own) {
-            let of_one = self.claims.of_one();
-            let Some(share) = self.receivers.get_mut(receiver) else { return Err(POSTPONED_MS) };
-            let parts = 1 + u64::from(share.postponed / of_one);
-            share.postponed = share.postponed.saturating_add(1);
-            return Err(parts * POSTPONED_MS);
+            let share = share.filter(|share| share.claims > 0);
+            let put_off = share.map_or(&mut self.put_off, |share| &mut share.put_off);
+            return Err(put_off.add(now_ns, self.claims.of_one()));
         }
         self.last_turn += 1;
+        if share.is_none() {
+            self.receivers.retain(|_, share| share.is_needed(now_ns));
+        }
         let new = || Share::new(self.last_turn);
-        let share = self.receivers.entry(receiver.clone()).or_insert_with(new);
-        (share.claims, share.postponed) = (share.claims + 1, 0);
+        self.receivers.entry(receiver.clone()).or_insert_with(new).claims += 1;
         self.claims.taken += 1;
         Ok(())
     }
@@ -98,10 +129,8 @@ impl<T> Places<T> {
         let Some(share) = self.receivers.get_mut(receiver) else { return };
         share.claims -= 1;
         self.claims.taken -= 1;
-        if share.claims == 0 {
-            debug_assert!(share.calls == 0 && share.waiting.is_empty(), "each has a claim");
-            self.receivers.remove(receiver);
-        }
+        let is_idle = share.calls == 0 && share.waiting.is_empty();
+        debug_assert!(share.claims > 0 || is_idle, "each has a claim");
     }
 
     /// Has a message with a claim wait for a call.
@@ -143,6 +172,8 @@ impl<T> Places<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn receiver(name: &str) -> Receiver {
@@ -152,7 +183,7 @@ mod tests {
     /// Claims and puts as many messages of a receiver as it may, and returns how many.
     fn fill(places: &mut Places<String>, name: &str, most: usize) -> usize {
         let of = receiver(name);
-        let taken = (0..most).take_while(|_| places.claim(&of).is_ok()).count();
+        let taken = (0..most).take_while(|_| places.claim(&of, 0).is_ok()).count();
         (0..taken).for_each(|_| places.put(&of, name.to_owned()));
         taken
     }
@@ -187,19 +218,54 @@ mod tests {
             places.called(&receiver("one"));
             places.release(&receiver("one"));
         }
-        assert!(places.receivers.is_empty(), "nothing is kept of it");
         assert_eq!((places.claims.taken, places.calls.taken), (0, 0));
+        let later_ns = 4 * POSTPONED_MS * NS_OF_MS;
+        assert_eq!(places.claim(&receiver("other"), later_ns), Ok(()));
+        assert_eq!(places.receivers.len(), 1, "nothing is kept of it");
     }
 
     #[test]
     fn messages_that_are_put_off_together_come_back_in_parts() {
         let mut places = Places::<String>::new(3, 3);
         let of = receiver("one");
-        assert_eq!((places.claim(&of), places.claim(&of)), (Ok(()), Ok(())));
-        let later: Vec<u64> = (0..4).filter_map(|_| places.claim(&of).err()).collect();
-        assert_eq!(later, [1, 1, 2, 2].map(|parts| parts * POSTPONED_MS));
+        assert_eq!((places.claim(&of, 0), places.claim(&of, 0)), (Ok(()), Ok(())));
+        let later: Vec<u64> = (0..4).filter_map(|_| places.claim(&of, 0).err()).collect();
+        assert_eq!(later, [1_000, 1_500, 2_000, 2_500], "two claims, so two within a second");
         places.release(&of);
-        assert_eq!(places.claim(&of), Ok(()));
-        assert_eq!(places.claim(&of), Err(POSTPONED_MS), "it begins anew");
+        assert_eq!(places.claim(&of, 0), Ok(()));
+        assert_eq!(places.claim(&of, 0), Err(3_000), "behind those that were put off before");
+        (0..2).for_each(|_| places.release(&of));
+        assert_eq!([&receiver("other"), &of].map(|of| places.claim(of, 0)), [Ok(()), Ok(())]);
+        assert_eq!(places.claim(&of, 0), Err(3_500), "also when it had no claim meanwhile");
+    }
+
+    #[test]
+    fn messages_of_receivers_without_a_claim_come_back_in_parts_and_others_do_not_wait_for_them() {
+        let mut places = Places::<String>::new(3, 3);
+        let [hangs, good] = ["hangs", "good"].map(receiver);
+        for of in [&hangs, &hangs, &good] {
+            assert_eq!(places.claim(of, 0), Ok(()));
+        }
+        let without = ["a", "b", "a", "c"].map(|name| places.claim(&receiver(name), 0));
+        assert_eq!(without, [1_000, 1_500, 2_000, 2_500].map(Err));
+        assert_eq!([&hangs, &good].map(|of| places.claim(of, 0)), [Err(1_000), Err(1_000)]);
+    }
+
+    /// A hundred messages are put off again and again while their receiver hangs for an hour.
+    #[test]
+    fn messages_that_are_put_off_again_come_back_as_soon_as_before() {
+        let (mut places, of) = (Places::<String>::new(15, 3), receiver("hangs"));
+        let claims = fill(&mut places, "hangs", 100);
+        assert_eq!(claims, 10);
+        let mut returns: BTreeMap<u64, usize> = BTreeMap::from([(0, 100)]);
+        while let Some((now_ms, count)) = returns.pop_first().filter(|(at, _)| *at < 3_600_000) {
+            for _ in 0..count {
+                let later = places.claim(&of, now_ms * NS_OF_MS).expect_err("it hangs");
+                assert!((1_000..=11_000).contains(&later), "{later} ms at {now_ms} ms");
+                *returns.entry(now_ms + later).or_default() += 1;
+            }
+            let within: usize = returns.range(..=now_ms + 1_000).map(|(_, count)| count).sum();
+            assert!(within <= claims, "{within} within a second of {now_ms} ms");
+        }
     }
 }

@@ -77,10 +77,10 @@ impl Desk {
         let Batches { own, last, places, .. } = &mut self.state.batches;
         let new = || BatchId { world: own.world, sender: own.sender, number: *last + 1 };
         let id = gathered.unwrap_or_else(new);
-        let channels = &self.channels;
+        let (channels, now_ns) = (&self.channels, self.group.now_ns());
         let claimed = turn.claim(id, |channel, message| {
             let receiver = channels.receiver(channel, message);
-            places.claim(&receiver).map(|()| receiver)
+            places.claim(&receiver, now_ns).map(|()| receiver)
         })?;
         *last += u64::from(gathered.is_none());
         Some((id, claimed))
