@@ -92,6 +92,12 @@ pub const SENDING_MAX: usize = 4_096;
 /// The desks share them.
 pub const CALLS_MAX: usize = 96;
 
+/// Tasks that users are spread over. Each has three of the threads that send at least: two for a
+/// receiver that hangs, and one for others.
+pub const DESKS_MAX: usize = 32;
+
+const _: () = assert!(CALLS_MAX / DESKS_MAX >= 3);
+
 /// Milliseconds after which a message is looked at again that found too many others being sent.
 pub const POSTPONED_MS: u64 = 1_000;
 

@@ -1,7 +1,7 @@
 //! Options of journeys.
 
 use crate::channel::Channels;
-use crate::limits::{REQUESTS_MAX, SENDING_MAX};
+use crate::limits::{DESKS_MAX, REQUESTS_MAX, SENDING_MAX};
 
 /// Options with which the journeys of a world are opened.
 #[derive(Clone, Debug)]
@@ -25,10 +25,11 @@ impl JourneysOptions {
         }
     }
 
-    /// Number of tasks that users are spread over: that of the workers of the group.
+    /// Number of tasks that users are spread over: that of the workers of the group, at most
+    /// [`DESKS_MAX`](crate::limits::DESKS_MAX).
     #[must_use]
     pub fn desks(mut self, desks: usize) -> Self {
-        self.desks = desks.max(1);
+        self.desks = desks.clamp(1, DESKS_MAX);
         self
     }
 
@@ -52,5 +53,19 @@ impl JourneysOptions {
     pub fn at_rest(mut self) -> Self {
         self.is_at_rest = true;
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn number_of_desks_is_bounded() {
+        let desks = [0, 1, 32, 33, 1_000].map(|desks| {
+            let options = JourneysOptions::new(Channels::new());
+            options.desks(desks).desks
+        });
+        assert_eq!(desks, [1, 1, 32, 32, 32]);
     }
 }

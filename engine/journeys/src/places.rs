@@ -75,7 +75,7 @@ impl Kind {
 
     /// Places that one receiver has, at most.
     fn of_one(&self) -> u32 {
-        (self.size - self.size / 3).max(1)
+        (self.size - self.size.div_ceil(3)).max(1)
     }
 
     fn has_place(&self, own: u32) -> bool {
@@ -175,6 +175,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::limits::{CALLS_MAX, DESKS_MAX};
 
     fn receiver(name: &str) -> Receiver {
         ("http".to_owned(), name.to_owned())
@@ -207,6 +208,19 @@ mod tests {
         places.release(&receiver("good"));
         assert_eq!(fill(&mut places, "c", 1), 1);
         assert_eq!(calls(&mut places), ["c"], "before a second one of another receiver");
+    }
+
+    #[test]
+    fn receiver_that_hangs_leaves_calls_to_others_whatever_the_number_of_desks() {
+        for desks in 1..=DESKS_MAX {
+            let size = CALLS_MAX / desks;
+            let mut places = Places::new(9 * size, size);
+            fill(&mut places, "hangs", 9 * size);
+            let count = calls(&mut places).len();
+            assert_eq!(count, size * 2 / 3, "two thirds of {size}");
+            assert_eq!(fill(&mut places, "good", 1), 1);
+            assert_eq!(calls(&mut places), ["good"], "{desks} desks");
+        }
     }
 
     #[test]
