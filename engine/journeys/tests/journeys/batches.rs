@@ -72,7 +72,8 @@ fn stage(store: impl Store, seed: u64, ears: &Ears) -> Stage {
     stage
 }
 
-fn batches(sim: &Sim, world: &World) -> usize {
+/// Batches in the store.
+pub(crate) fn batches(sim: &Sim, world: &World) -> usize {
     let states = world.timed_states();
     let rows = sim.block_on(states.list("tw.batch", StateScan::After(String::new()), 9_999));
     rows.expect("it ends").expect("they are read").len()

@@ -10,6 +10,7 @@ use turnwheel_engine::MemoryStore;
 use turnwheel_journeys::{Definition, JourneyError, Recording};
 use turnwheel_testkit::FaultStore;
 
+use super::batches::batches;
 use super::common::{ancestor, open_with, options, paths, Stage, DAY, HOUR, KEYWORD, P, SECOND};
 
 /// A journey of this name that sends a message on «go» and waits.
@@ -92,21 +93,27 @@ fn requests_beyond_the_limit_are_refused() {
 
 #[test]
 fn messages_beyond_those_that_are_sent_at_once_wait_in_the_store() {
+    const USERS: [&str; 3] = ["u", "v", "w"];
     let mut stage = Stage::new();
-    // One event begins all of them in one commit, which has three messages.
-    for name in ["one", "two", "three"] {
-        stage.put(&journey(name, ""));
-    }
+    stage.put(&journey("one", ""));
     stage.journeys.end();
     let few = options(&stage.sent).sending_max(1);
     stage.journeys = open_with(&stage.sim, &stage.world, few);
-    let taken = stage.wait(stage.journeys.event(stage.event("u", "go", Value::Null)));
-    assert_eq!(taken.expect("it is taken").moved.len(), 3);
-    let waiting = || stage.user("u").outbox.len();
-    assert!(waiting() >= 2, "two of three are put off");
+    // Nothing else is in the way of three calls of the channel at once.
+    stage.sim.block_for(30 * SECOND);
+    USERS.iter().for_each(|user| drop(stage.happen(user, "go", Value::Null)));
+    let waiting = || USERS.iter().filter(|user| !stage.user(user).outbox.is_empty()).count();
+    // The next message leaves at most three seconds after the last one.
+    let mut now = 0;
+    for (second, sent) in [(29, 0), (31, 1), (59, 1), (64, 2), (89, 2)] {
+        stage.sim.advance((second - now) * SECOND);
+        now = second;
+        assert_eq!(stage.messages().len(), sent, "after {second} seconds");
+        assert_eq!(waiting(), 3 - sent, "after {second} seconds");
+        assert!(batches(&stage.sim, &stage.world) <= 1, "one is being sent");
+    }
     stage.sim.advance(10 * SECOND);
-    assert_eq!(stage.messages().len(), 3);
-    assert_eq!(waiting(), 0);
+    assert_eq!((stage.messages().len(), waiting()), (3, 0));
 }
 
 #[test]
