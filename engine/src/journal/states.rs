@@ -151,6 +151,11 @@ pub struct StateWrite {
 }
 
 impl StateWrite {
+    /// The epoch of its writer, for errors.
+    fn epoch(&self) -> u64 {
+        self.hold.map_or(TIMED_EPOCH, |hold| hold.epoch)
+    }
+
     fn change(self) -> Result<Change, StoreError> {
         let Self { name: entity, key, bytes, due, expected, hold } = self;
         check(&Owner { entity: &entity, key: &key }, bytes.as_deref())?;
@@ -285,13 +290,13 @@ impl TimedStates {
         &self,
         writes: Vec<StateWrite>,
     ) -> Result<Vec<Result<u64, StoreError>>, StoreError> {
-        let of = |it: &StateWrite| (it.name.clone(), it.key.clone(), it.expected);
-        let of: Vec<(String, String, u64)> = writes.iter().map(of).collect();
+        let of = |it: &StateWrite| (it.name.clone(), it.key.clone(), it.expected, it.epoch());
+        let of: Vec<(String, String, u64, u64)> = writes.iter().map(of).collect();
         let changes = writes.into_iter().map(StateWrite::change);
         let changes = changes.collect::<Result<Vec<Change>, StoreError>>()?;
         let verdicts = self.states.change_all(changes).await?;
-        let made = of.iter().zip(verdicts).map(|((entity, key, expected), verdict)| {
-            made(verdict, *expected, TIMED_EPOCH, &Owner { entity, key })
+        let made = of.iter().zip(verdicts).map(|((entity, key, expected, epoch), verdict)| {
+            made(verdict, *expected, *epoch, &Owner { entity, key })
         });
         Ok(made.collect())
     }

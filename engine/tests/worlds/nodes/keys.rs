@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use turnwheel_actors::entity::StoreError;
 use turnwheel_engine::store::{slot_of_key, StateScan};
-use turnwheel_engine::{ConnectError, Payload, Time};
+use turnwheel_engine::{ConnectError, Payload, StateWrite, Time};
 
 use super::{Cluster, LEASE};
 
@@ -79,10 +79,11 @@ fn each_due_state_is_seen_by_the_one_node_that_owns_its_key() {
 fn a_node_that_has_lost_a_slot_writes_nothing_under_its_hold() {
     let mut cluster = Cluster::new(8, 2, false);
     cluster.run(LEASE);
-    let world = cluster.nodes[0].world.clone();
+    let world = cluster.nodes[1].world.clone();
     let mut keys = (0..).map(|number| format!("key {number}"));
     let key = keys.find(|key| world.hold_of_key(key).is_some()).expect("some key");
     let hold = world.hold_of_key(&key).expect("it is its own");
+    assert!(hold.epoch > 1, "{hold:?}: writes without a hold have that");
     let (states, of) = (world.timed_states(), key.clone());
     let held = {
         let (states, of) = (states.clone(), of.clone());
@@ -91,15 +92,24 @@ fn a_node_that_has_lost_a_slot_writes_nothing_under_its_hold() {
     assert_eq!(wait(&mut cluster, held).expect("it owns the slot"), 1);
     let changed = world.slots_changed();
     let until = cluster.base.now() + 2 * LEASE;
-    cluster.nodes[0].freeze(until);
+    cluster.nodes[1].freeze(until);
     cluster.run(3 * LEASE);
-    let late =
-        async move { states.save_held(hold, JOBS, &of, (Some(b"2".to_vec()), None), 1).await };
-    let refused = wait(&mut cluster, late).expect_err("another node has the slot");
-    assert!(matches!(&refused, StoreError::Fenced { epoch, newest, .. } if epoch < newest));
+    let late = async move {
+        let (name, bytes) = (JOBS.to_owned(), Some(b"2".to_vec()));
+        let write =
+            StateWrite { name, key: of.clone(), bytes, due: None, expected: 1, hold: Some(hold) };
+        let together = states.save_all(vec![write]).await.map(|mut all| all.remove(0));
+        let alone = states.save_held(hold, JOBS, &of, (Some(b"2".to_vec()), None), 1).await;
+        [alone, together.expect("it is answered")]
+    };
+    for refused in wait(&mut cluster, late) {
+        let refused = refused.expect_err("another node has the slot");
+        let StoreError::Fenced { epoch, newest, .. } = refused else { panic!("{refused}") };
+        assert!(epoch == hold.epoch && epoch < newest, "{hold:?}: {epoch}, {newest}");
+    }
     wait(&mut cluster, changed).expect("it was told of the change");
     // The version that the owner sees is that of the one write.
-    let (states, of) = (cluster.nodes[1].world.timed_states(), key.clone());
+    let (states, of) = (cluster.nodes[0].world.timed_states(), key.clone());
     let kept = wait(&mut cluster, async move { states.load(JOBS, &of).await }).expect("it is read");
     assert_eq!((kept.bytes.as_deref(), kept.version), (Some(&b"1"[..]), 1));
 }
