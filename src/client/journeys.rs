@@ -124,8 +124,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// There is none, the user has opted out or has too many messages that wait, or the server does
-    /// not answer.
+    /// There is none, the user has opted out of all of them or has too many messages that wait, or
+    /// the server does not answer.
     pub fn resend_messages(
         &self,
         platform: &str,

@@ -324,9 +324,11 @@ impl Journeys {
 
     /// Sends messages of a user again that were given up, with their keys and as often as new ones:
     /// the one with this key, or all that [`UserView::lost`] has. They leave once this is durable.
+    /// To a user who has opted out only messages of essential journeys are sent.
     ///
     /// It is refused with [`JourneyError::NotLost`] if there is none, and with
-    /// [`JourneyError::Invalid`] if the user has opted out or has too many messages that wait.
+    /// [`JourneyError::Invalid`] if the user has opted out of all of them, or has too many messages
+    /// that wait.
     pub fn resend(&self, platform: &str, user: &str, key: Option<&str>) -> Asking<UserView> {
         let definitions = Arc::clone(&self.definitions);
         let key = key.map(str::to_owned);

@@ -117,15 +117,16 @@ impl Turn<'_> {
     }
 
     /// Puts messages that were given up back into the outbox, with their keys: that of a key, or
-    /// all.
+    /// all. To a user who has opted out those go whose journey was essential in the version that
+    /// has made them.
     ///
     /// # Errors
     ///
-    /// There is none, the user has opted out, or too many messages wait.
+    /// There is none, the user has opted out of all of them, or too many messages wait.
     pub(crate) fn resend(&mut self, key: Option<&str>) -> Result<(), JourneyError> {
         let is_meant = |lost: &Lost| key.is_none_or(|key| lost.message.key(self.key) == key);
         let of = (0..self.row.lost.len()).filter(|at| is_meant(&self.row.lost[*at]));
-        let meant: Vec<usize> = of.collect();
+        let mut meant: Vec<usize> = of.collect();
         if meant.is_empty() {
             let (user, key) = (self.key.to_owned(), key.map(str::to_owned));
             return Err(JourneyError::NotLost { user, key });
@@ -133,16 +134,18 @@ impl Turn<'_> {
         let refused = |problem: &str| {
             Err(JourneyError::Invalid { what: "message", problem: problem.to_owned() })
         };
+        if self.row.has_opted_out {
+            meant.retain(|at| {
+                let Lost { message, .. } = &self.row.lost[*at];
+                let chart = self.catalogue.chart(message.journey, message.version);
+                chart.is_some_and(|chart| chart.settings.essential)
+            });
+            if meant.is_empty() {
+                return refused("the user has opted out");
+            }
+        }
         if self.row.outbox.len() + self.row.sending.len() + meant.len() > OUTBOX_MAX {
             return refused(TOO_MANY);
-        }
-        let is_essential = |lost: &Lost| {
-            let chart = self.catalogue.chart(lost.message.journey, lost.message.version);
-            chart.is_some_and(|chart| chart.settings.essential)
-        };
-        let is_wanted = meant.iter().all(|at| is_essential(&self.row.lost[*at]));
-        if self.row.has_opted_out && !is_wanted {
-            return refused("the user has opted out");
         }
         // The last one first, as each becomes the first one of the outbox.
         for at in meant.into_iter().rev() {

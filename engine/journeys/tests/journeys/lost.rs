@@ -97,6 +97,30 @@ fn message_to_a_user_who_has_opted_out_is_not_sent_again() {
 }
 
 #[test]
+fn messages_of_essential_journeys_alone_are_sent_again_to_a_user_who_has_opted_out() {
+    let (stage, attempts, takes) = stage(MemoryStore::new());
+    stage.put(
+        "journey: bill\nplatform: P\nessential: true\nelements:\n  go: { start: { on: go }, then: \
+         ask }\n  ask: { send: { channel: chat }, then: end }\n",
+    );
+    stage.happen("u", "go", Value::Null);
+    assert_eq!(keys(&attempts).len(), 3);
+    let all = lost(&stage);
+    let (others, bill): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|key| key.starts_with("P/u/1/"));
+    assert_eq!((others.len(), bill.len()), (2, 1));
+    takes.store(true, Ordering::SeqCst);
+    stage.wait(stage.journeys.opt_out(P, "u", true)).expect("it is noted");
+    let refused = || resend(&stage, Some(&others[0])).expect_err("the user wants none").to_string();
+    assert_eq!(refused(), "message: the user has opted out");
+    resend(&stage, None).expect("one is wanted");
+    let sent: Vec<String> = keys(&attempts).into_iter().map(|(key, _)| key).collect();
+    assert_eq!((sent, lost(&stage)), (bill, others.clone()));
+    resend(&stage, None).expect_err("those that are left are not wanted");
+    assert_eq!((refused().as_str(), keys(&attempts).len()), ("message: the user has opted out", 0));
+}
+
+#[test]
 fn message_that_a_command_beside_no_server_sends_again_leaves_when_one_runs() {
     let (mut stage, attempts, takes) = stage(MemoryStore::new());
     stage.happen("u", "go", Value::Null);
