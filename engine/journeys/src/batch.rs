@@ -90,7 +90,7 @@ pub(crate) fn found(named: Vec<BatchId>, records: Vec<Record>) -> Found {
 }
 
 /// The batches of a desk.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Own {
     pub(crate) world: u64,
     /// The number of this desk in its world. It gets another one after a commit of which nobody
@@ -110,7 +110,13 @@ impl Own {
 
 /// Whether the sender of a batch may be sending it. A world that is not known here
 /// may be a new one.
-pub(crate) fn is_sent(id: &BatchId, batch: &Batch, own: u64, now: u64, alive: &[u64]) -> bool {
+pub(crate) fn may_be_sending(
+    id: &BatchId,
+    batch: &Batch,
+    own: u64,
+    now: u64,
+    alive: &[u64],
+) -> bool {
     batch.until > now || (id.world != own && alive.contains(&id.world))
 }
 
@@ -128,11 +134,11 @@ mod tests {
     fn batch_of_a_world_that_is_not_known_yet_is_being_sent_until_its_time_is_over() {
         let id = BatchId { world: 7, sender: 0, number: 1 };
         let batch = Batch { until: 100, ..Batch::default() };
-        let is_sent = |own, now, alive: &[u64]| is_sent(&id, &batch, own, now, alive);
-        assert!(is_sent(3, 99, &[3]), "a new world");
-        assert!(!is_sent(3, 100, &[3]), "a world that is gone");
-        assert!(is_sent(3, 100, &[3, 7]), "a world that is late");
-        assert!(is_sent(7, 99, &[7]) && !is_sent(7, 100, &[7]), "the same world");
+        let is_sending = |own, now, alive: &[u64]| may_be_sending(&id, &batch, own, now, alive);
+        assert!(is_sending(3, 99, &[3]), "a new world");
+        assert!(!is_sending(3, 100, &[3]), "a world that is gone");
+        assert!(is_sending(3, 100, &[3, 7]), "a world that is late");
+        assert!(is_sending(7, 99, &[7]) && !is_sending(7, 100, &[7]), "the same world");
     }
 
     #[test]

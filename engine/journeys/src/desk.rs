@@ -232,7 +232,7 @@ impl Desk {
         // The index last: it names all definitions that the rows refer to.
         let of = of.chain([(INDEX.0.to_owned(), INDEX.1.to_owned())]).collect();
         let (states, definitions) = (self.states.clone(), Arc::clone(&self.definitions));
-        let own = self.own_batches();
+        let own = self.state.batches.own.clone();
         let read = async move {
             let mut records = states.load_all(of).await.map_err(JourneyError::failed)?;
             let index = records.pop().map_or(0, |index| index.version);

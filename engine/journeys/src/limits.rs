@@ -108,6 +108,9 @@ pub const REQUESTS_MAX: usize = 1 << 16;
 /// Rows of users that a desk reads with one question.
 pub const READ_MAX: usize = 256;
 
+// A commit has as many users, and the batch of their messages.
+const _: () = assert!(READ_MAX < TOGETHER_MAX);
+
 /// Questions of a desk that are under way at once: one is answered while the next one is gathered.
 pub const READS_MAX: usize = 2;
 

@@ -15,7 +15,7 @@ use turnwheel_engine::internal::may_begin;
 
 use crate::limits::POSTPONED_MS;
 
-/// Who gets a message: the name of a channel, and what the channel says of the message.
+/// The name of a channel, and the receiver that the channel names for a message.
 pub(crate) type Receiver = (String, String);
 
 const NS_OF_MS: u64 = 1_000_000;

@@ -11,7 +11,7 @@ use turnwheel_engine::limits::TOGETHER_MAX;
 use turnwheel_engine::StateWrite;
 use turnwheel_runtime::{Context, Failure};
 
-use crate::batch::{is_sent, Batch, Found, Own, BATCH};
+use crate::batch::{may_be_sending, Batch, Found, Own, BATCH};
 use crate::channel::Channel;
 use crate::desk::{Desk, Request};
 use crate::error::JourneyError;
@@ -62,11 +62,6 @@ struct Open {
 }
 
 impl Desk {
-    pub(crate) fn own_batches(&self) -> Own {
-        let Own { world, sender, earlier } = &self.state.batches.own;
-        Own { world: *world, sender: *sender, earlier: earlier.clone() }
-    }
-
     /// Takes the next message of a row that may leave now, for the batch of the next write.
     pub(crate) fn claim(
         &mut self,
@@ -88,7 +83,7 @@ impl Desk {
 
     /// Nobody knows whether a commit with a batch was made: rows that name batches of the number
     /// that this desk had are looked at as those of another sender.
-    pub(crate) fn is_unsure(&mut self) {
+    pub(crate) fn take_new_number(&mut self) {
         let Some(world) = self.world.upgrade() else { return };
         let Batches { own, open, .. } = &mut self.state.batches;
         own.earlier.extend(open.keys());
@@ -177,7 +172,7 @@ impl Desk {
             };
             let message = batch.and_then(|batch| batch.messages.get(key));
             let (Some(batch), Some(message)) = (batch, message) else { continue };
-            if is_own || is_sent(&it.batch, batch, own.world, now, &self.alive()) {
+            if is_own || may_be_sending(&it.batch, batch, own.world, now, &self.alive()) {
                 (it.pass, it.message) = (message.pass, Some(message.clone()));
                 row.sending.push(it);
             } else {
@@ -242,7 +237,7 @@ impl Desk {
     /// A channel has answered.
     fn outcome(&mut self, of: ToSend, outcome: Result<(), Unsent>, cx: &mut Context<'_, Self>) {
         let ToSend { key, batch, receiver } = of;
-        self.is_sent(&key, &receiver);
+        self.give_place_back(&key, &receiver);
         if outcome.is_ok() {
             self.leaves(&batch, &key, cx);
             if let Some((row, _)) = self.state.lines.get_mut(&key).and_then(|it| it.row.as_mut()) {
@@ -259,7 +254,7 @@ impl Desk {
     }
 
     /// A message is not being sent any more.
-    pub(crate) fn is_sent(&mut self, key: &str, receiver: &Receiver) {
+    pub(crate) fn give_place_back(&mut self, key: &str, receiver: &Receiver) {
         self.state.batches.places.release(receiver);
         if let Some(line) = self.state.lines.get_mut(key) {
             line.sending -= 1;

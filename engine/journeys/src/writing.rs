@@ -141,7 +141,7 @@ impl Desk {
             }
             Err(error) => {
                 if batch.is_some() {
-                    desk.is_unsure();
+                    desk.take_new_number();
                 }
                 writes.into_iter().for_each(|write| desk.refused(write, &error, cx));
             }
@@ -184,7 +184,7 @@ impl Desk {
 
     fn refused(&mut self, write: Write, error: &StoreError, cx: &mut Context<'_, Self>) {
         if let Some((receiver, _)) = &write.claimed {
-            self.is_sent(&write.key, receiver);
+            self.give_place_back(&write.key, receiver);
         }
         self.not_written(write.key, write.decided, error, cx);
     }

@@ -229,7 +229,8 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// The digests of states that are gone, in their order: writers lock them in one order.
+/// The digests of states that are gone, each once and in their order. Writers may still lock them
+/// in another one: a commit that ends by a deadlock is made again.
 pub(crate) fn gone(changes: &[Change]) -> Vec<Vec<u8>> {
     let digest_of = |change: &Change| match change {
         Change::StateGone { entity, key } => Some(digest(&[entity, key])),

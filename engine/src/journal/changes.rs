@@ -19,7 +19,7 @@ pub(crate) enum Urgency {
     Spare,
 }
 
-/// Changes on their way, which are in one commit: mostly one.
+/// Changes that were handed over together, and are in one commit.
 pub(super) struct Changing {
     pub(super) changes: Vec<Change>,
     pub(super) tickets: Tickets,
