@@ -15,6 +15,9 @@ pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
 pub(crate) const DAY: Duration = Duration::from_secs(86_400);
 
+/// Time for what takes a moment on a machine that does nothing else.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
 /// The platform of the reference's walk-through.
 pub(crate) const P: &str = "P";
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::Mutex;
-use std::time::Duration;
 
 use serde_json::json;
 use turnwheel_engine::{MemoryStore, World};
@@ -11,7 +10,7 @@ use turnwheel_journeys::{Channel, Channels, Event, Journeys, JourneysOptions, Me
 use turnwheel_runtime::completion::block_on;
 use turnwheel_runtime::Group;
 
-use super::common::P;
+use super::common::{P, PATIENCE};
 
 /// Journeys of which each sends a message to whom the event names, and waits.
 const TEXT: &str = "
@@ -25,9 +24,6 @@ elements:
 
 /// More than all threads of a pool.
 const HANGING: usize = 300;
-
-/// Time for what takes a moment on a machine that does nothing else.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Sends at once, but for a receiver that does not answer before it is let go.
 struct Post {

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use serde_json::{json, Value};
 use turnwheel_engine::internal::pause;
@@ -16,7 +17,7 @@ use turnwheel_runtime::completion::block_on;
 use turnwheel_runtime::Group;
 use turnwheel_testkit::FaultStore;
 
-use super::common::{ancestor, Sent, Stage, DAY, HOUR, KEYWORD, P, SECOND};
+use super::common::{ancestor, Sent, Stage, DAY, HOUR, KEYWORD, P, PATIENCE, SECOND};
 
 /// Trouble with one commit, or with all of them for some time.
 #[derive(Clone, Copy, Debug)]
@@ -347,10 +348,15 @@ fn message_that_takes_long_is_not_sent_by_another_sender() {
         let rows = states.list("tw.batch", StateScan::After(String::new()), 9).await;
         rows.expect("they are read").first().map(|row| row.record.version)
     };
-    let wait_until_written = |version: u64| {
-        while block_on(batch()).expect("it ends") < Some(version) {
+    let wait_until = |is_so: &dyn Fn(Option<u64>) -> bool, what: &str| {
+        let begin = Instant::now();
+        while !is_so(block_on(batch()).expect("it ends")) {
+            assert!(begin.elapsed() < PATIENCE, "{what} for a long time");
             block_on(pause(&world, SECOND / 50)).expect("it ends");
         }
+    };
+    let wait_until_written = |version| {
+        wait_until(&|written| written >= Some(version), "the batch is not written again");
     };
     wait_until_written(2);
     // The store does not say that it has written the next one, which is found out.
@@ -360,9 +366,7 @@ fn message_that_takes_long_is_not_sent_by_another_sender() {
     assert_eq!(second.user(P, "v").wait().expect("it ends").expect("it is read").outbox.len(), 1);
     assert_eq!(sent.load(Ordering::SeqCst), 1);
     drop(leave);
-    while block_on(batch()).expect("it ends").is_some() {
-        block_on(pause(&world, SECOND / 50)).expect("it ends");
-    }
+    wait_until(&|written| written.is_none(), "the batch is there");
     assert!(second.user(P, "v").wait().expect("it ends").expect("it is read").outbox.is_empty());
     assert_eq!(sent.load(Ordering::SeqCst), 1);
     first.end();
