@@ -82,6 +82,11 @@ pub fn runs_plans(world: &World) -> bool {
     world.shared().kind() == WorldKind::Executor
 }
 
+/// Whether a world begins nothing new, because it ends or has ended.
+pub fn is_ending(world: &World) -> bool {
+    world.shared().is_ending()
+}
+
 /// Returns the ids of all worlds over the store that run an action.
 pub fn worlds_with(world: &World, action: &str) -> Vec<u64> {
     world.shared().hub().all_with(action)

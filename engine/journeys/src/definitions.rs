@@ -10,14 +10,13 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use turnwheel_actors::entity::{Record, StoreError};
-use turnwheel_engine::internal::{pause, spawn, WeakWorld};
 use turnwheel_engine::store::StateScan;
-use turnwheel_engine::{TimedStates, World};
+use turnwheel_engine::TimedStates;
 
 use crate::catalogue::{Catalogue, Kept};
 use crate::definition::Definition;
 use crate::error::JourneyError;
-use crate::limits::{AGAIN, CONFLICTS_MAX, LIST_PAGE, VERSIONS_MAX};
+use crate::limits::{CONFLICTS_MAX, LIST_PAGE, VERSIONS_MAX};
 
 /// Name of the states of definitions.
 const JOURNEY: &str = "turnwheel.journey";
@@ -177,24 +176,17 @@ impl Definitions {
     }
 
     /// The same at a start, since a process may have ended between a definition and its place in the
-    /// index. A store that takes no write, because it is full, keeps no start from going on: it is
-    /// tried again beside it. Without journeys there is nothing to tell.
-    pub(crate) async fn announce_at_start(self: &Arc<Self>, world: &World) {
+    /// index. Returns false if the store takes no write, because it is full: that keeps no start
+    /// from going on. Without journeys there is nothing to tell.
+    pub(crate) async fn announce_at_start(&self) -> bool {
         if self.current().journeys.is_empty() {
-            return;
+            return true;
         }
-        let Err(error) = self.announce().await else { return };
-        tracing::warn!(%error, "the journeys are not announced to other nodes yet");
-        let (definitions, of) = (Arc::clone(self), WeakWorld::new(world));
-        spawn(world, async move {
-            while let Some(world) = of.upgrade() {
-                pause(&world, AGAIN).await;
-                match definitions.announce().await {
-                    Ok(()) => return tracing::info!("the journeys are announced to other nodes"),
-                    Err(error) => tracing::debug!(%error, "the journeys are announced later"),
-                }
-            }
-        });
+        let announced = self.announce().await;
+        if let Err(error) = &announced {
+            tracing::warn!(%error, "the journeys are not announced to other nodes yet");
+        }
+        announced.is_ok()
     }
 
     /// A number that no other journey gets, whoever else adds one.

@@ -130,9 +130,7 @@ impl Journeys {
     ) -> Result<Self, JourneyError> {
         let states = world.timed_states();
         let definitions = Definitions::open(states.clone()).await?;
-        if !options.is_at_rest {
-            definitions.announce_at_start(world).await;
-        }
+        let is_announced = options.is_at_rest || definitions.announce_at_start().await;
         let armed: Armed = Arc::new(Mutex::new(Time(0)));
         let watch_of: Arc<RwLock<Option<Task<Watch>>>> = Arc::default();
         let (watching, known) = (Arc::clone(&watch_of), Arc::clone(&armed));
@@ -169,7 +167,8 @@ impl Journeys {
         let mover = None;
         let mut journeys = Self { desks, watch: None, mover, definitions, channels, group };
         if !options.is_at_rest {
-            journeys.watch(WeakWorld::new(world), states, (armed, watch_of)).await?;
+            let watched = (states, is_announced);
+            journeys.watch(WeakWorld::new(world), watched, (armed, watch_of)).await?;
         }
         Ok(journeys)
     }
@@ -178,7 +177,7 @@ impl Journeys {
     async fn watch(
         &mut self,
         world: WeakWorld,
-        states: TimedStates,
+        (states, is_announced): (TimedStates, bool),
         (armed, watch_of): (Armed, Arc<RwLock<Option<Task<Watch>>>>),
     ) -> Result<(), JourneyError> {
         let mover = Arc::new(Mover {
@@ -215,7 +214,10 @@ impl Journeys {
         let task = task.map_err(|error: SpawnError<_>| JourneyError::failed(&error))?;
         *watch_of.write() = Some(task.clone());
         self.watch = Some(task.clone());
-        let begun = task.call(|watch, cx| {
+        let begun = task.call(move |watch, cx| {
+            if !is_announced {
+                watch.announce_later(cx);
+            }
             watch.follow(cx);
             watch.look(cx);
         });

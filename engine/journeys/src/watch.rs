@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use turnwheel_engine::internal::WeakWorld;
+use turnwheel_engine::internal::{is_ending, WeakWorld};
 use turnwheel_engine::store::{Slots, StateRow, StateScan};
 use turnwheel_engine::{Time, TimedStates};
 use turnwheel_runtime::{Context, Group, Task, Timer};
@@ -82,6 +82,28 @@ impl fmt::Debug for Watch {
 impl Watch {
     fn now(&self) -> Time {
         now(&self.world, &self.group)
+    }
+
+    /// Announces the definitions after a while, and again until that is durable: the store has taken
+    /// no write.
+    pub(crate) fn announce_later(&self, cx: &mut Context<'_, Self>) {
+        let armed = cx.after(AGAIN, |watch: &mut Self, cx| {
+            if watch.world.upgrade().is_none_or(|world| is_ending(&world)) {
+                return;
+            }
+            let definitions = Arc::clone(&watch.definitions);
+            let announced = async move { definitions.announce().await };
+            cx.await_interleaved(announced, |watch: &mut Self, cx, announced| match announced {
+                Ok(()) => tracing::info!("the journeys are announced to other nodes"),
+                Err(error) => {
+                    tracing::debug!(%error, "the journeys are announced later");
+                    watch.announce_later(cx);
+                }
+            });
+        });
+        if let Err(error) = armed {
+            tracing::error!(%error, "the journeys are not announced: there are no timers");
+        }
     }
 
     /// Looks again whenever slots have moved.

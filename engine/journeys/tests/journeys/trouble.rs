@@ -392,6 +392,23 @@ fn user_who_waits_costs_few_bytes() {
 }
 
 #[test]
+fn journeys_that_have_ended_do_not_announce_their_definitions() {
+    let store = FaultStore::new(MemoryStore::new());
+    let mut stage = Stage::over(store.clone(), 5);
+    stage.put(&ancestor().to_string());
+    store.fail(StoreError::Full("no room".to_owned()));
+    stage.outage(SECOND);
+    let tries = store.commits();
+    stage.sim.advance(9 * SECOND);
+    assert!(store.commits() >= tries + 8, "they are announced again each second");
+    stage.journeys.end();
+    stage.sim.run_until_idle();
+    let tries = store.commits();
+    stage.sim.advance(60 * SECOND);
+    assert_eq!(store.commits(), tries);
+}
+
+#[test]
 fn journeys_begin_over_a_full_store_and_go_on_when_there_is_room() {
     for write in 1..4 {
         let case = format!("full from write {write} of the start on");
