@@ -65,7 +65,7 @@ impl BatchId {
     pub(crate) fn of_key(key: &str) -> Option<Self> {
         let mut parts = key.split('/').map(|part| part.parse().ok());
         let (world, sender, number) = (parts.next()??, parts.next()??, parts.next()??);
-        parts.next().is_none().then_some(Self { world, sender, number })
+        Some(Self { world, sender, number }).filter(|id| id.key() == key)
     }
 }
 
@@ -145,7 +145,7 @@ mod tests {
     fn key_of_a_batch_leads_back_to_it() {
         let id = BatchId { world: 7, sender: 0, number: u64::MAX };
         assert_eq!(BatchId::of_key(&id.key()), Some(id));
-        for wrong in ["", "1/2", "1/2/3/4", "1/2/x"] {
+        for wrong in ["", "1/2", "1/2/3/4", "1/2/x", "1/2/03"] {
             assert_eq!(BatchId::of_key(wrong), None, "{wrong}");
         }
     }

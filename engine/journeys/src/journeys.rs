@@ -208,6 +208,7 @@ impl Journeys {
             is_resuming: false,
             kept: 0,
             last_batch: (None, String::new()),
+            unreadable: Default::default(),
         };
         let task = self.group.task(watch).name("journeys due");
         let task = task.mailbox(Mailbox::bounded(MAILBOX - 1)).spawn();

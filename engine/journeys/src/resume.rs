@@ -1,12 +1,11 @@
 //! Messages of batches whose sender does not say any more that it is sending them: they go back to
 //! the rows of their users, and leave from there.
 
-use turnwheel_engine::store::StateRow;
 use turnwheel_engine::TimedStates;
 use turnwheel_runtime::completion::{completion, Completer};
 use turnwheel_runtime::{Completion, Task};
 
-use crate::batch::{of_row, BATCH};
+use crate::batch::{Batch, BATCH};
 use crate::desk::{Desk, Request};
 use crate::error::JourneyError;
 use crate::journeys::desk_of;
@@ -14,21 +13,14 @@ use crate::row::BatchId;
 use crate::walk::Turn;
 
 /// Has the desks look at the users of some batches, and removes those that no row names any more.
-/// Returns how many stay.
+/// Returns how many are gone.
 pub(crate) async fn resume(
     states: TimedStates,
     desks: Vec<Task<Desk>>,
-    rows: Vec<StateRow>,
+    batches: Vec<(BatchId, Batch)>,
 ) -> usize {
-    let (all, mut over) = (rows.len(), Vec::new());
-    for row in rows {
-        let (id, batch) = match of_row(&row) {
-            Ok(read) => read,
-            Err(problem) => {
-                tracing::error!(batch = row.key, %problem, "a batch of messages cannot be read");
-                continue;
-            }
-        };
+    let mut over = Vec::new();
+    for (id, batch) in batches {
         let asked: Vec<_> = batch.messages.keys().map(|user| look(&desks, id, user)).collect();
         let mut is_left = false;
         for asked in asked {
@@ -36,19 +28,19 @@ pub(crate) async fn resume(
             is_left |= !matches!(asked.await, Ok(Ok(false)));
         }
         if !is_left {
-            tracing::info!(batch = row.key, messages = batch.messages.len(), "taken over");
-            over.push(row.key);
+            tracing::info!(batch = id.key(), messages = batch.messages.len(), "taken over");
+            over.push(id.key());
         }
     }
-    let left = all - over.len();
-    if over.is_empty() {
-        return left;
+    let gone = over.len();
+    if gone == 0 {
+        return 0;
     }
     if let Err(error) = states.remove_all(BATCH, over).await {
         tracing::debug!(%error, "batches that were taken over are removed later");
-        return all;
+        return 0;
     }
-    left
+    gone
 }
 
 fn look(

@@ -16,7 +16,7 @@ use turnwheel_engine::store::{Slots, StateRow, StateScan};
 use turnwheel_engine::{Time, TimedStates};
 use turnwheel_runtime::{Context, Group, Task, Timer};
 
-use crate::batch::BATCH;
+use crate::batch::{of_row, BATCH};
 use crate::definitions::Definitions;
 use crate::desk::{now, Desk, Request, USER};
 use crate::error::JourneyError;
@@ -62,6 +62,8 @@ pub(crate) struct Watch {
     pub(crate) kept: usize,
     /// Due time and key of the last batch that was taken over or stayed.
     pub(crate) last_batch: (Option<Time>, String),
+    /// Keys of batches that are due and cannot be read: each is told once.
+    pub(crate) unreadable: HashSet<String>,
 }
 
 /// Rows that a look has found.
@@ -252,24 +254,36 @@ impl Watch {
             let is_gone = !alive.contains(&sender) && world.hold_of_key(&row.key).is_some();
             sender == own || is_gone
         });
+        self.unreadable.retain(|key| batches.iter().any(|row| row.key == *key));
         let (due, key) = &self.last_batch;
         let had_turn = batches.partition_point(|row| (&row.due, &row.key) <= (due, key));
         batches.rotate_left(had_turn);
         batches.truncate(BATCHES_PAGE);
-        let count = batches.len();
-        let others = all - count;
-        self.kept = others;
+        self.kept = all - batches.len();
         let Some(last) = batches.last() else { return };
         self.last_batch = (last.due, last.key.clone());
         self.is_resuming = true;
-        let resumed = resume(self.states.in_spare_room(), self.desks.clone(), batches);
-        cx.await_interleaved(resumed, move |watch: &mut Self, cx, left| {
-            (watch.is_resuming, watch.kept) = (false, others + left);
+        let mut readable = Vec::new();
+        for row in batches {
+            match of_row(&row) {
+                Ok(batch) => readable.push(batch),
+                Err(problem) => self.tell_unreadable(row.key, &problem),
+            }
+        }
+        let resumed = resume(self.states.in_spare_room(), self.desks.clone(), readable);
+        cx.await_interleaved(resumed, move |watch: &mut Self, cx, gone| {
+            (watch.is_resuming, watch.kept) = (false, all - gone);
             // A node that had many leaves many behind: the next ones are looked at as soon as some
             // are gone.
-            let pause = if left < count { Duration::ZERO } else { AGAIN };
+            let pause = if gone > 0 { Duration::ZERO } else { AGAIN };
             watch.arm(watch.now().after(pause), cx);
         });
+    }
+
+    fn tell_unreadable(&mut self, key: String, problem: &str) {
+        if self.unreadable.insert(key.clone()) {
+            tracing::error!(batch = key, %problem, "a batch of messages cannot be read");
+        }
     }
 
     fn done(&mut self, cx: &mut Context<'_, Self>) {
