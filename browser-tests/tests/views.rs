@@ -1,6 +1,9 @@
 //! Each view clicked through with what it is for, and pictures of the main ones:
 //! `TURNWHEEL_SHOTS=docs/images cargo test -p turnwheel-browser --test views`.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+
 use serde_json::json;
 use turnwheel_browser::{Chromium, Page, Served};
 
@@ -308,6 +311,55 @@ fn a_journey_is_drawn_with_the_path_of_a_user() {
     page.see("svg [data-task=remind].s-success");
     page.click("button:Begin anew");
     page.see("text:Send an event that begins the journey");
+    page.is_sound();
+}
+
+/// Answers a request whose body is read, and closes.
+fn answer(mut stream: TcpStream, status: &str) {
+    let mut reader = BufReader::new(&stream);
+    let mut length = 0;
+    let mut line = String::new();
+    while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
+        if let Some(number) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = number.trim().parse().expect("a number");
+        }
+        line.clear();
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).expect("a body");
+    let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    stream.write_all(answer.as_bytes()).expect("it is read");
+}
+
+#[test]
+fn a_message_that_was_given_up_is_sent_again_by_a_button() {
+    let (_browser, mut page, served) = console("given-up");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let receiver = std::thread::spawn(move || {
+        for status in ["410 Gone", "204 No Content"] {
+            answer(listener.accept().expect("a request").0, status);
+        }
+    });
+    served.put_journey(&format!(
+        "journey: hello
+platform: shop
+elements:
+  go: {{ start: {{ on: joined }}, then: hello }}
+  hello: {{ send: {{ channel: http, with: {{ url: 'http://{address}/in' }} }}, then: end }}
+"
+    ));
+    served.user_event("shop", "ann", "1", "joined", json!({}));
+    page.open(&served.page("journey/hello?user=ann"));
+    page.see("text:Messages that were given up");
+    page.see("text:status 410");
+    page.click("button:Send again…");
+    page.see("text:The message of hello leaves again");
+    page.click("dialog button.main");
+    page.see("text:They are on their way.");
+    page.wait("!document.body.textContent.includes('Messages that were given up')");
+    receiver.join().expect("it has come twice");
+    page.wait("!document.body.textContent.includes('Messages that wait')");
     page.is_sound();
 }
 

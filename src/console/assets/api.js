@@ -70,6 +70,7 @@ export const operations = {
   journeyCounts: "GET journeys/{name}/counts",
   dryRun: "POST journeys/dry-run",
   user: "GET users/{platform}/{user}",
+  resend: "POST users/{platform}/{user}/resend",
   session: "GET session",
   signIn: "POST session",
   signOut: "DELETE session",

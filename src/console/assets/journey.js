@@ -1,6 +1,7 @@
 // One journey, drawn; a user's path over it: where, why, since when, what comes next.
 
 import { ask } from "./api.js";
+import { confirm, say } from "./dialogs.js";
 import { number } from "./format.js";
 import { pathOf, Picture } from "./journey-graph.js";
 import { journeyAddress, putJourney, timeOf } from "./journeys.js";
@@ -11,8 +12,18 @@ import { Yaml } from "./yaml.js";
 
 const CAUSES = { event: "an event", timer: "the end of a wait", unmatched: "an event that no line takes" };
 
+/** Sends messages again that were given up: one, or all. */
+async function resend({ platform, user, lost }, one, reload) {
+  const what = one ? `The message of ${one.element} leaves again` : `${number(lost.length)} messages leave again`;
+  const done = await confirm("Send again?", `${what}, with the same key: a receiver that has it already can tell. Who has opted out gets only those of essential journeys.`, "Send again",
+    () => ask("resend", { at: { platform, user }, body: { key: one?.key ?? null } }));
+  if (!done) return;
+  say(done.lost.length === 0 ? "They are on their way." : `${number(done.lost.length)} are still given up.`);
+  reload();
+}
+
 /** Where a user is, why, since when, and what comes next. */
-export function User({ user, path, name }) {
+export function User({ user, path, name, reload }) {
   const others = [...user.passes].filter((pass) => pass.journey !== name);
   return html`<aside class="panel" aria-label="The user"><div class="head"><h2>${user.platform}/${user.user}</h2>${user.has_opted_out && html`<${Badge} of="opted out" />`}</div>
     ${!path ? html`<p class="quiet">This user has not begun this journey.</p>` : html`
@@ -24,7 +35,8 @@ export function User({ user, path, name }) {
       <h3>Data of the pass</h3><${Json} of=${path.pass.data} />`}
     <h3>Attributes</h3><${Json} of=${user.attributes} />
     ${user.outbox.length > 0 && html`<h3>Messages that wait</h3><ul>${user.outbox.map((one) => html`<li key=${one.key}>${one.element} by ${one.channel}, ${one.attempts} failed, next <${Ago} at=${timeOf(one.at)} /></li>`)}</ul>`}
-    ${user.lost.length > 0 && html`<h3>Messages that were given up</h3><ul>${user.lost.map((one) => html`<li key=${one.key}>${one.element} by ${one.channel}: <span class="error">${one.reason}</span></li>`)}</ul>`}
+    ${user.lost.length > 0 && html`<h3>Messages that were given up</h3><ul>${user.lost.map((one) => html`<li key=${one.key}>${one.element} by ${one.channel}: <span class="error">${one.reason}</span>${reload && html` <button data-change onClick=${() => resend(user, one, reload)}>Send again…</button>`}</li>`)}</ul>
+      ${reload && user.lost.length > 1 && html`<button data-change onClick=${() => resend(user, null, reload)}>Send all again…</button>`}`}
     ${others.length > 0 && html`<h3>Other journeys</h3><ul>${others.map((pass) => html`<li key=${pass.pass}><a href=${journeyAddress(pass.journey, user.user)}>${pass.journey}</a> ${pass.waits.map((wait) => wait.element).join(", ")}</li>`)}</ul>`}</aside>`;
 }
 
@@ -49,7 +61,7 @@ export function Journey({ rest, query }) {
       ${isWalk ? html`<${Walk} journey=${journey} elements=${elements} />` : html`
       <div class="filters"><${Search} value=${user ?? ""} onText=${look} label="Find a user" placeholder=${`A user of ${journey.platform}: where, why, what comes next`} pause=${400} /></div>
       <div class=${user ? "split" : ""}><${Picture} elements=${elements} path=${path} counts=${counts.data} />
-        ${user && (person.error ? html`<${Notice} title="No such user" text=${reason(person.error)} />` : person.data && html`<${User} user=${person.data} path=${path} name=${name} />`)}</div>
+        ${user && (person.error ? html`<${Notice} title="No such user" text=${reason(person.error)} />` : person.data && html`<${User} user=${person.data} path=${path} name=${name} reload=${person.reload} />`)}</div>
       <p class="quiet">At an element: users who wait there, and all visits; at a line: its part of the visits before it.</p>`}
       <h2>Definition</h2><${Yaml} text=${journey.text} />`;
   }}<//>`;
