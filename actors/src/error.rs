@@ -122,6 +122,12 @@ impl RemoteError {
     }
 }
 
+/// The outcome of a call that its carrier tells. Only carriers make it, so that an error of another
+/// call, with which a handler answers, is not taken for one of this call.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(crate) struct Carried(pub(crate) RemoteError);
+
 /// Place in which the time of a late call was spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -13,7 +13,7 @@ use turnwheel_runtime::Failure;
 
 use super::deadlines::{Deadlines, ABANDONED};
 use crate::call::{Answer, Call};
-use crate::error::{AskError, CallCycle, RemoteError, TimeSpent};
+use crate::error::{AskError, CallCycle, Carried, TimeSpent};
 use crate::large::{is_large, Large, Open};
 
 /// The answer to a call: a future on any executor. Dropping it gives the call up: a handler that
@@ -98,6 +98,11 @@ impl<M, R> Ask<M, R> {
             deadlines.add(deadline_ns, shared);
         }
         Self { waiting: Some(Waiting { receiver }), other: None }
+    }
+
+    /// The data of the call; nothing if it was refused at once.
+    pub(crate) fn call(&self) -> Option<SharedOneshot<Call>> {
+        self.waiting.as_ref().map(|waiting| waiting.receiver.share())
     }
 
     /// Puts a call together that was taken apart to leave a function in registers.
@@ -285,8 +290,8 @@ fn unanswered<M>(failure: Failure) -> AskError<M> {
     if let Some(cycle) = failure.downcast_ref::<CallCycle>() {
         return AskError::Cycle { chain: cycle.names.clone(), message: None };
     }
-    match failure.downcast_ref::<RemoteError>() {
-        Some(error) => AskError::Remote(error.clone()),
+    match failure.downcast_ref::<Carried>() {
+        Some(Carried(error)) => AskError::Remote(error.clone()),
         None => AskError::Unanswered(failure),
     }
 }

@@ -98,10 +98,19 @@ impl Call {
 
     /// Cancels the call, unless its handler has begun. False if it has.
     pub(crate) fn cancel(&self) -> bool {
-        // Relaxed: as in `start`.
+        // Acquire: pairs with the release in `forwarded`, which takes the begin back.
         let cancelled =
-            self.started_ns.compare_exchange(0, CANCELLED, Ordering::Relaxed, Ordering::Relaxed);
+            self.started_ns.compare_exchange(0, CANCELLED, Ordering::Acquire, Ordering::Relaxed);
         matches!(cancelled, Ok(_) | Err(CANCELLED))
+    }
+
+    /// Cancels it at its end. Whether no handler has begun, nor has forwarded it: then none will.
+    pub(crate) fn end_unbegun(&self) -> bool {
+        self.cancel() && !self.is_forwarded()
+    }
+
+    fn is_forwarded(&self) -> bool {
+        self.forwarded_ns.load(Ordering::Relaxed) != 0
     }
 
     /// The message is in flight no more: called once, by the side that answers.
@@ -109,7 +118,7 @@ impl Call {
     fn settle_load(&self) {
         let Some(load) = &self.load else { return };
         // A forwarded message is another actor's.
-        if self.forwarded_ns.load(Ordering::Relaxed) == 0 {
+        if !self.is_forwarded() {
             load.leave();
         }
     }
@@ -243,8 +252,14 @@ impl<R> ReplyTo<R> {
         if let Some(call) = self.call() {
             call.settle_load();
             call.forwarded_ns.store(now_ns.max(1), Ordering::Relaxed);
-            call.started_ns.store(0, Ordering::Relaxed);
+            // Release: whoever finds it not begun sees that it was forwarded.
+            call.started_ns.store(0, Ordering::Release);
         }
+    }
+
+    /// Whether a handler has passed it on.
+    pub(crate) fn is_forwarded(&self) -> bool {
+        self.call().is_some_and(Call::is_forwarded)
     }
 
     /// Notes that the handler begins. False if the deadline has passed, or the caller has given the

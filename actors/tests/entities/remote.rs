@@ -1,5 +1,6 @@
 //! Calls to entities of other processes, which are systems of one simulation here.
 
+use std::convert::Infallible;
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,12 +8,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use turnwheel_actors::entity::{
-    EntityContext, MemoryStore, Ownership, Placement, RemoteCall, RemoteCalls, RemoteError,
-    RemoteMessage, StoreError, Stored,
+    CreateContext, EntityContext, MemoryStore, Ownership, Placement, RemoteCall, RemoteCalls,
+    RemoteError, RemoteMessage, StoreError, Stored,
 };
 use turnwheel_actors::{
-    Actor, AskError, AsyncContext, AsyncHandler, Context, Entities, Entity, Handler,
-    RequestContext, System,
+    Actor, AskError, AsyncContext, AsyncHandler, Context, Entities, Entity, Handler, ReplyHandler,
+    ReplyTo, RequestContext, System,
 };
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::internal::spawn_inline;
@@ -23,7 +24,7 @@ type Outcome = Result<(), Box<dyn Error>>;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Processes with one owner of all keys.
+/// Processes with one owner of all keys; the process after it owns those from [`ELSEWHERE`] on.
 #[derive(Debug, Default)]
 struct Net {
     owner: AtomicUsize,
@@ -34,6 +35,12 @@ struct Net {
     lost: Mutex<Vec<Lost>>,
     carried: AtomicUsize,
 }
+
+/// The first key of another owner.
+const ELSEWHERE: u64 = 100;
+
+/// Attempts of a carrier.
+const TRIES: usize = 5;
 
 type Lost = Completer<Result<Vec<u8>, RemoteError>>;
 
@@ -46,6 +53,12 @@ impl Net {
     fn node(&self, node: usize) -> Entities {
         self.nodes.lock().expect("no panic here")[node].clone()
     }
+
+    fn owner_of(&self, key: &str) -> usize {
+        let is_elsewhere = key.parse::<u64>().is_ok_and(|key| key >= ELSEWHERE);
+        let owner = self.owner.load(Ordering::Relaxed) + usize::from(is_elsewhere);
+        owner % self.nodes.lock().expect("no panic here").len()
+    }
 }
 
 /// One process as its entities see the net.
@@ -53,8 +66,8 @@ impl Net {
 struct Node(Arc<Net>, usize);
 
 impl Placement for Node {
-    fn place(&self, _: &str, _: &str) -> Ownership {
-        let is_local = self.0.owner.load(Ordering::Relaxed) == self.1;
+    fn place(&self, _: &str, key: &str) -> Ownership {
+        let is_local = self.0.owner_of(key) == self.1;
         Ownership { is_local, epoch: self.0.epoch.load(Ordering::Relaxed) as u64 }
     }
 }
@@ -63,21 +76,35 @@ impl RemoteCalls for Node {
     fn call(&self, call: RemoteCall) -> Completion<Result<Vec<u8>, RemoteError>> {
         let net = &self.0;
         net.carried.fetch_add(1, Ordering::Relaxed);
-        let taken = net.node(net.owner.load(Ordering::Relaxed)).take_remote(&call);
+        let taken = net.node(net.owner_of(&call.key)).take_remote(&call);
         if net.is_deaf.load(Ordering::Relaxed) {
             let (completer, never) = completion();
             net.lost.lock().expect("no panic here").push(completer);
             spawn_inline(async { Ok(taken.await) }).detach();
             return never;
         }
-        spawn_inline(async { Ok(taken.await) })
+        let net = Arc::clone(net);
+        spawn_inline(async move {
+            let mut answer = taken.await;
+            for _ in 1..TRIES {
+                if !matches!(answer, Err(RemoteError::Moved { .. })) {
+                    break;
+                }
+                answer = net.node(net.owner_of(&call.key)).take_remote(&call).await;
+            }
+            Ok(answer)
+        })
     }
 }
 
 struct Account {
+    entities: Entities,
     balance: Option<Stored<i64>>,
     seen: i64,
 }
+
+/// The key of an account that cannot be activated.
+const DAMAGED: u64 = 13;
 
 impl Actor for Account {
     type Error = StoreError;
@@ -88,10 +115,17 @@ impl Entity for Account {
     const NAME: &'static str = "account";
 
     fn create(_: &u64) -> Self {
-        Self { balance: None, seen: 0 }
+        unreachable!("`create_in` is called")
+    }
+
+    fn create_in(cx: &CreateContext<'_, Self>) -> Self {
+        Self { entities: cx.entities(), balance: None, seen: 0 }
     }
 
     async fn activate(&mut self, cx: EntityContext<Self>) -> Result<(), StoreError> {
+        if *cx.key() == DAMAGED {
+            return Err(StoreError::Failed("the disk is damaged".to_owned()));
+        }
         cx.sleep(SECOND / 10).await.map_err(|error| StoreError::Failed(error.to_string()))?;
         self.balance = Some(Stored::load(&cx).await?);
         Ok(())
@@ -180,6 +214,76 @@ impl Handler<New> for Account {
     fn handle(&mut self, _: New, _: &mut Context<'_, Self>) {}
 }
 
+/// Counts as seen, and has the answer given by somebody else.
+#[derive(Debug, Serialize, Deserialize)]
+enum Relay {
+    /// An account of another process, which does not know the message.
+    Unknown,
+    /// The same, with a message that does not cross.
+    Stays,
+    /// An actor that does not take the message in time.
+    Busy,
+}
+
+impl RemoteMessage for Relay {
+    const NAME: &'static str = "relay";
+}
+
+impl ReplyHandler<Relay> for Account {
+    type Reply = ();
+
+    fn handle(&mut self, relay: Relay, reply: ReplyTo<()>, cx: &mut Context<'_, Self>) {
+        fn pass_on<M>(answer: Result<(), AskError<M>>, reply: ReplyTo<()>) {
+            match answer {
+                Ok(()) => reply.send(()),
+                Err(error) => reply.fail(error.into()),
+            }
+        }
+        self.seen += 1;
+        let other = self.entities.get::<Account>(ELSEWHERE + 7);
+        match relay {
+            Relay::Unknown => {
+                let asked = other.ask(New);
+                spawn_inline(async move {
+                    pass_on(asked.await, reply);
+                    Ok(())
+                })
+                .detach();
+            }
+            Relay::Stays => {
+                let asked = other.ask(Stays(1));
+                spawn_inline(async move {
+                    pass_on(asked.await.map(drop), reply);
+                    Ok(())
+                })
+                .detach();
+            }
+            Relay::Busy => {
+                let busy = cx.system().spawn(Busy).expect("it begins");
+                busy.tell(Rest).expect("it is taken");
+                busy.forward(Rest, reply).expect("it is taken");
+            }
+        }
+    }
+}
+
+/// Rests for a minute.
+struct Busy;
+
+impl Actor for Busy {
+    type Error = Infallible;
+}
+
+struct Rest;
+
+impl AsyncHandler<Rest> for Busy {
+    type Reply = ();
+
+    async fn handle(&mut self, _: Rest, cx: AsyncContext<Self>) {
+        cx.sleep(60 * SECOND).await.expect("the group runs");
+    }
+}
+
 fn net(sim: &Sim, nodes: usize) -> Arc<Net> {
     let (net, store) = (Arc::new(Net::default()), Arc::new(MemoryStore::new()));
     for index in 0..nodes {
@@ -187,7 +291,7 @@ fn net(sim: &Sim, nodes: usize) -> Arc<Net> {
         let builder =
             Entities::builder(&system).store(store.clone()).remote::<Account>(|account| {
                 let account = account.message::<Deposit, _>().message::<See, _>();
-                let account = account.message::<Wide, _>();
+                let account = account.message::<Wide, _>().message::<Relay, _>();
                 if index == 0 {
                     account.message::<New, _>()
                 } else {
@@ -244,20 +348,15 @@ fn what_does_not_cross_or_is_not_known_there_is_refused_and_was_not_done() -> Ou
     let Err(AskError::Remote(error)) = unknown else { panic!("{unknown:?}") };
     assert!(!error.may_have_been_done(), "{error}");
     assert!(error.to_string().contains("«account» takes no message «new» here"), "{error}");
-    // A key that is none, a type that is not served, and a text that is no message.
-    let call = |entity: &str, key: &str, content: &str| RemoteCall {
-        entity: entity.to_owned(),
-        key: key.to_owned(),
-        message: "see".to_owned(),
-        content: content.as_bytes().to_vec(),
-        limit: SECOND,
-        is_repeatable: false,
-        request: RequestContext::new(),
-    };
+    // A key that is none, a type that is not served, a text that is no message, an entity that does
+    // not begin, and the same one while it is held.
+    let call = |entity, key, content| call_of(entity, key, "see", content);
     for (call, why) in [
         (call("account", "seven", "1"), "«seven» is no key of «account»"),
         (call("ledger", "7", "1"), "entities «ledger» are not served here"),
         (call("account", "7", "{"), "the message cannot be read"),
+        (call("account", "13", "1"), "the disk is damaged"),
+        (call("account", "13", "1"), "the disk is damaged"),
     ] {
         let refused = passing(&sim, second.take_remote(&call)).expect_err("it is refused");
         assert!(matches!(&refused, RemoteError::Refused { reason } if reason.contains(why)));
@@ -265,6 +364,45 @@ fn what_does_not_cross_or_is_not_known_there_is_refused_and_was_not_done() -> Ou
     // The process that is asked does not own the key: it does not carry the call on.
     let moved = passing(&sim, first.take_remote(&call("account", "7", "1")));
     assert_eq!(moved, Err(RemoteError::Moved { epoch: 1 }));
+    Ok(())
+}
+
+fn call_of(entity: &str, key: &str, message: &str, content: &str) -> RemoteCall {
+    RemoteCall {
+        entity: entity.to_owned(),
+        key: key.to_owned(),
+        message: message.to_owned(),
+        content: content.as_bytes().to_vec(),
+        limit: SECOND,
+        is_repeatable: false,
+        request: RequestContext::new(),
+    }
+}
+
+#[test]
+fn an_error_with_which_a_handler_answers_is_none_of_its_own_call() -> Outcome {
+    for relay in ["\"Unknown\"", "\"Stays\"", "\"Busy\""] {
+        let sim = Sim::new(1);
+        let net = net(&sim, 2);
+        let [first, second] = [net.node(0), net.node(1)];
+        let taken = first.take_remote(&call_of("account", "7", "relay", relay));
+        let error = passing(&sim, taken).expect_err("nobody answers");
+        assert!(error.may_have_been_done(), "{relay}: {error}");
+        let asked =
+            second.get::<Account>(7_u64).ask_within(serde_json::from_str::<Relay>(relay)?, SECOND);
+        let error = passing(&sim, asked).expect_err("nobody answers");
+        let is_open = match &error {
+            AskError::Remote(error) => error.may_have_been_done(),
+            AskError::TimedOut(spent) => spent.running.is_some(),
+            _ => false,
+        };
+        assert!(is_open, "{relay}: {error}");
+        // Each call was handled once, and the owner's own callers are not misled either.
+        let account = first.get::<Account>(7_u64);
+        assert_eq!(passing(&sim, account.ask(See(0)))?, (2, None), "{relay}");
+        let error = passing(&sim, account.ask(serde_json::from_str::<Relay>(relay)?));
+        assert!(!matches!(&error, Err(AskError::Remote(_))), "{relay}: {error:?}");
+    }
     Ok(())
 }
 

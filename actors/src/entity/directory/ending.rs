@@ -7,11 +7,11 @@ use turnwheel_runtime::{Failure, SubmitErrorKind};
 use crate::actor::{Pending, Unsent};
 use crate::call::nanos;
 use crate::entity::{
-    Active, Directory, Entity, Entry, Failures, Inactive, Leaving, Locked, NotOwner, Queue, Refusal,
+    Active, Directory, Entity, Entry, Failures, Inactive, Leaving, Locked, Queue, Refusal,
 };
 
 /// Messages that no activation took, and why.
-pub(crate) type Failed<E> = Vec<(Box<dyn Pending<E>>, Failure)>;
+pub(crate) type Failed<E> = Vec<(Box<dyn Pending<E>>, Refusal)>;
 
 impl<E: Entity> Leaving<E> {
     /// Number of messages that move on from it, now or later.
@@ -108,7 +108,9 @@ impl<E: Entity> Directory<E> {
                 }
                 Inactive::Leaving(leaving) => leaving.pending.push_back(message),
                 Inactive::Waiting { pending, .. } => pending.push_back(message),
-                Inactive::Held { failure, .. } => failed.push((message, failure.clone())),
+                Inactive::Held { failure, .. } => {
+                    failed.push((message, Refusal::Failed(failure.clone())));
+                }
             },
             None => match (self.take_place(), VecDeque::from([message])) {
                 (Some(bytes), pending) => {
@@ -120,9 +122,8 @@ impl<E: Entity> Directory<E> {
                         shard.insert(key.clone(), waiting.into());
                     }
                     Err(kind) => {
-                        let failure = Failure::message(kind.to_string());
-                        failed
-                            .extend(pending.into_iter().map(|message| (message, failure.clone())));
+                        let refused = |message| (message, Refusal::Refused(kind));
+                        failed.extend(pending.into_iter().map(refused));
                     }
                 },
             },
@@ -135,13 +136,13 @@ impl<E: Entity> Directory<E> {
     /// another process are carried there. Not under a lock: it wakes callers,
     /// drops messages and calls the hook of dead letters.
     pub(crate) fn fail_all(&self, failed: Failed<E>) {
-        for (message, failure) in failed {
-            let unsent = match failure.downcast_ref::<NotOwner>() {
-                Some(owner) => self.carry_waiting(owner, message),
-                None => Err(message),
+        for (message, refusal) in failed {
+            let unsent = match &refusal {
+                Refusal::NotOwner(owner) => self.carry_waiting(owner, message),
+                Refusal::Refused(_) | Refusal::Failed(_) => Err(message),
             };
             if let Err(message) = unsent {
-                message.fail(&self.system, &failure);
+                message.fail(&self.system, &refusal.into());
             }
         }
     }
@@ -185,12 +186,10 @@ impl<E: Entity> Directory<E> {
                 Err(refusal)
             }
         };
-        let failure = match begun {
-            Ok(()) => return self.deliver(shard, key, pending),
-            Err(Refusal::NotOwner(owner)) => Failure::error(*owner),
-            Err(_) => Failure::Closed,
-        };
-        pending.into_iter().map(|message| (message, failure.clone())).collect()
+        match begun {
+            Ok(()) => self.deliver(shard, key, pending),
+            Err(refusal) => pending.into_iter().map(|message| (message, refusal.clone())).collect(),
+        }
     }
 
     /// Sends the waiting messages to the current activation: under the lock of its shard, so that
@@ -212,7 +211,7 @@ impl<E: Entity> Directory<E> {
                     return failed;
                 }
                 Err(Unsent { kind, message }) => {
-                    failed.push((message, Failure::message(kind.to_string())));
+                    failed.push((message, Refusal::Refused(kind)));
                 }
             }
         }

@@ -115,10 +115,22 @@ pub(crate) struct Directory<E: Entity> {
 debug_fields!(impl<E: Entity> Directory<E>, self => active: self.active());
 
 /// Refusal of a message by the directory.
+#[derive(Clone)]
 pub(crate) enum Refusal {
     Refused(SubmitErrorKind),
     Failed(Failure),
     NotOwner(Box<NotOwner>),
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Refused(SubmitErrorKind::Closed) => Self::Closed,
+            Refusal::Refused(kind) => Self::message(kind.to_string()),
+            Refusal::Failed(failure) => failure,
+            Refusal::NotOwner(owner) => Self::error(*owner),
+        }
+    }
 }
 
 /// Why a message was not taken, and the message.

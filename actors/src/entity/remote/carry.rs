@@ -11,6 +11,7 @@ use super::{RemoteCall, RemoteCalls, RemoteError};
 use crate::actor::{Carrying, Envelope, Pending};
 use crate::call::ReplyTo;
 use crate::entity::{Directory, Entity, NotOwner, Shared};
+use crate::error::Carried;
 use crate::request::{Delivery, RequestContext};
 use crate::system::{DeadLetterReason, System};
 
@@ -140,7 +141,12 @@ fn lose<M>(system: &System, entity: &str, reason: DeadLetterReason) {
 }
 
 fn refuse<R: Send>(reply: ReplyTo<R>, error: RemoteError) {
-    reply.fail(Failure::error(error));
+    let failure = match reply.is_forwarded() {
+        // It says nothing of the handler that has forwarded the call.
+        true => Failure::error(error),
+        false => Failure::error(Carried(error)),
+    };
+    reply.fail(failure);
 }
 
 /// Brings what has come from the owner to the caller.

@@ -20,9 +20,9 @@
 //! | the caller gets | when | was it done? |
 //! | --- | --- | --- |
 //! | the answer | the owner answers | yes, once |
-//! | [`RemoteError::Refused`] | the owner does not know type, key or message, or is full | no |
+//! | [`RemoteError::Refused`] | the owner does not know type, key or message, is full, or its entity does not begin | no |
 //! | [`RemoteError::Unavailable`] | no owner is there before the deadline | no |
-//! | [`RemoteError::Unknown`] | the owner goes, or its handler fails | nobody knows |
+//! | [`RemoteError::Unknown`] | the owner goes, or its handler fails, also with the error of a call of its own | nobody knows |
 //! | [`AskError::TimedOut`](crate::AskError::TimedOut) | the deadline passes | nobody knows |
 //!
 //! A call whose outcome is unknown is not sent again, unless its type says that this does no harm

@@ -4,7 +4,6 @@ use std::future::ready;
 
 use serde::de::DeserializeOwned;
 use serde::Serialize;
-use turnwheel_runtime::Failure;
 
 use super::{RemoteAnswer, RemoteCall, RemoteError, RemoteMessage};
 use crate::actor::MessageFor;
@@ -47,34 +46,31 @@ where
         Err(error) => return refused(format!("the message cannot be read: {error}")),
     };
     let asked = entities.get::<E>(key).ask_here::<M, K>(message, call.limit);
+    let begun = asked.call();
     Box::pin(async move {
-        let answer = asked.await.map_err(not_answered)?;
+        let answer = asked.await.map_err(|error| {
+            let is_unbegun = begun.is_none_or(|call| call.metadata().end_unbegun());
+            not_answered(error, is_unbegun)
+        })?;
         serde_json::to_vec(&answer).map_err(|error| RemoteError::Unknown {
             reason: format!("it was done, and its answer cannot be written: {error}"),
         })
     })
 }
 
-/// The error of a call for the process that has brought it.
-fn not_answered<M>(error: AskError<M>) -> RemoteError {
+/// The error of a call for the process that has brought it. An error of the handler may look like
+/// one of the call, as of a call that it has made itself: so whether the handler has begun decides.
+fn not_answered<M>(error: AskError<M>, is_unbegun: bool) -> RemoteError {
     match error {
+        // It was carried on from here.
         AskError::Remote(error) => error,
+        error if !is_unbegun => RemoteError::Unknown { reason: error.to_string() },
         AskError::NotOwner { owner, .. } => RemoteError::Moved { epoch: owner.epoch },
-        AskError::TimedOut(spent) if spent.running.is_none() => {
-            RemoteError::Unavailable { reason: AskError::<M>::TimedOut(spent).to_string() }
-        }
-        AskError::Unanswered(failure) => of_failure(&failure),
-        refused
-        @ (AskError::Refused(_) | AskError::Cycle { .. } | AskError::Intercepted { .. }) => {
-            RemoteError::Refused { reason: refused.to_string() }
-        }
-        late @ AskError::TimedOut(_) => RemoteError::Unknown { reason: late.to_string() },
-    }
-}
-
-fn of_failure(failure: &Failure) -> RemoteError {
-    match failure.downcast_ref::<NotOwner>() {
-        Some(owner) => RemoteError::Moved { epoch: owner.epoch },
-        None => RemoteError::Unknown { reason: format!("the entity did not answer: {failure}") },
+        AskError::Unanswered(failure) => match failure.downcast_ref::<NotOwner>() {
+            Some(owner) => RemoteError::Moved { epoch: owner.epoch },
+            None => RemoteError::Refused { reason: failure.to_string() },
+        },
+        late @ AskError::TimedOut(_) => RemoteError::Unavailable { reason: late.to_string() },
+        refused => RemoteError::Refused { reason: refused.to_string() },
     }
 }
