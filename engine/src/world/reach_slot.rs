@@ -50,7 +50,8 @@ impl Hub {
         self.reach_slot_by(from, slot, what, || request.clone(), patience, &doubt).await
     }
 
-    /// The same, with a request that each attempt makes anew; notes whether one may have been done.
+    /// The same, with a request that each attempt makes anew. With an answer, the doubt is whether an
+    /// earlier attempt may have been done; with an error, whether any may have been.
     pub(crate) async fn reach_slot_by(
         &self,
         from: u64,
@@ -89,6 +90,11 @@ impl Hub {
                 }
                 Err(ConnectError::Ending { .. }) => doubt.settle(was_open),
                 Err(ConnectError::Gone { .. }) if patience.repeats => {}
+                // An answer says what this request has done, and nothing of those before it.
+                outcome @ (Ok(_) | Err(ConnectError::Refused(_))) => {
+                    doubt.settle(was_open);
+                    return outcome;
+                }
                 outcome => return outcome,
             }
             if directory.now().owner(slot) == to {

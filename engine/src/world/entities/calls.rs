@@ -99,18 +99,33 @@ async fn bring(hub: &Hub, from: u64, call: RemoteCall) -> Result<Vec<u8>, Remote
 fn answered(outcome: Result<Answer, ConnectError>, doubt: &Doubt) -> Result<Vec<u8>, RemoteError> {
     match outcome {
         Ok(Answer(AnswerKind::Keyed(Ok(payload)))) => match payload.read::<Outcome>() {
-            Ok(outcome) => outcome.map(|content| Box::<str>::from(content).into_string().into()),
+            Ok(Ok(content)) => Ok(Box::<str>::from(content).into_string().into()),
+            Ok(Err(error)) => Err(of_next_owner(error, doubt)),
             Err(error) => {
                 let reason = format!("its answer cannot be read: {error}");
                 Err(RemoteError::Unknown { reason })
             }
         },
         Ok(Answer(AnswerKind::Keyed(Err(reason)))) | Err(ConnectError::Refused(reason)) => {
-            Err(RemoteError::Refused { reason })
+            Err(of_next_owner(RemoteError::Refused { reason }, doubt))
         }
         Ok(other) => Err(RemoteError::Unknown { reason: format!("it is answered by {other:?}") }),
         Err(error) if doubt.is_open() => Err(RemoteError::Unknown { reason: error.to_string() }),
         Err(error) => Err(RemoteError::Unavailable { reason: error.to_string() }),
+    }
+}
+
+/// The error of an owner, if an owner before it may have done what it has not done.
+fn of_next_owner(error: RemoteError, doubt: &Doubt) -> RemoteError {
+    match error {
+        RemoteError::Refused { reason } | RemoteError::Unavailable { reason }
+            if doubt.is_open() =>
+        {
+            let reason =
+                format!("its owner went before it has answered, and the next one says: {reason}");
+            RemoteError::Unknown { reason }
+        }
+        error => error,
     }
 }
 

@@ -100,6 +100,7 @@ struct New;
 
 impl RemoteMessage for New {
     const NAME: &'static str = "new";
+    const IS_REPEATABLE: bool = true;
 }
 
 impl Handler<New> for Counter {
@@ -114,6 +115,14 @@ fn serve(node: &Node) -> Entities {
         Entities::builder(&system)
             .remote::<Counter>(|counter| counter.message::<Add, _>().message::<Get, _>()),
     )
+}
+
+/// The same at a node of the next release, which knows one more message.
+fn serve_new(node: &Node) -> Entities {
+    let system = System::new(&node.sim.group("entities"));
+    node.world.entities(Entities::builder(&system).remote::<Counter>(|counter| {
+        counter.message::<Add, _>().message::<Get, _>().message::<New, _>()
+    }))
 }
 
 /// The entities of the nodes, by their worlds.
@@ -248,6 +257,34 @@ fn callers_of_a_dead_owner_are_told_within_a_lease_and_questions_reach_the_next_
     assert_eq!(wait(&mut cluster, asked).expect("it is answered"), Ok(3));
     assert_eq!(stored(&cluster, key), 3);
     assert_eq!(cluster.wrong(), [""; 0]);
+}
+
+#[test]
+fn a_question_that_a_dead_owner_may_have_taken_is_unknown_if_the_next_one_refuses_it() {
+    let mut cluster = Cluster::new(8, 3, false);
+    cluster.run(3 * LEASE);
+    let _served = [serve(&cluster.nodes[0]), serve(&cluster.nodes[1])];
+    let (asks, own) = (serve_new(&cluster.nodes[2]), cluster.nodes[2].world.id());
+    let keys: Vec<u64> = keys_of(&cluster, 0).take(20).collect();
+    cluster.kill(0);
+    let limit = Duration::from_secs(30);
+    let ask = |key: &u64| (*key, asks.get::<Counter>(*key).ask_within(New, limit));
+    let asked: Vec<_> = keys.iter().map(ask).collect();
+    let mut refused = 0;
+    for (key, asked) in asked {
+        let told = wait(&mut cluster, asked);
+        let owner = cluster.base.worlds().owner(slot_of_entity("counter", &key.to_string()));
+        match told {
+            Ok(()) => assert_eq!(owner, own, "{key}: the other node does not know it"),
+            Err(AskError::Remote(error)) => {
+                assert!(error.may_have_been_done(), "{key}: {error}");
+                assert!(error.to_string().contains("takes no message «new»"), "{key}: {error}");
+                refused += 1;
+            }
+            Err(other) => panic!("{key}: {other}"),
+        }
+    }
+    assert!(refused > 0, "the other node has got none of the keys");
 }
 
 #[test]
