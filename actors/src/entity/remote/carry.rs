@@ -15,6 +15,9 @@ use crate::error::Carried;
 use crate::request::{Delivery, RequestContext};
 use crate::system::{DeadLetterReason, System};
 
+/// Time of a caller that its carrier does not use, at most.
+const WAY_BACK_MAX: Duration = Duration::from_millis(100);
+
 /// The way to the owner of a key.
 pub(super) struct Way<'a> {
     shared: &'a Shared,
@@ -89,7 +92,7 @@ impl Way<'_> {
                 }
                 match reply.call().map_or(u64::MAX, |call| call.deadline_ns) {
                     u64::MAX => Duration::MAX,
-                    deadline_ns => Duration::from_nanos(deadline_ns.saturating_sub(now_ns)),
+                    deadline_ns => for_carrier(deadline_ns.saturating_sub(now_ns)),
                 }
             }
         };
@@ -134,6 +137,13 @@ impl Way<'_> {
         });
         noted.detach();
     }
+}
+
+/// The time that a carrier has of that which a caller waits still. The difference is for the way
+/// back: at the deadline itself the caller is told less than its carrier knows.
+fn for_carrier(left_ns: u64) -> Duration {
+    let left = Duration::from_nanos(left_ns);
+    left - (left / 20).min(WAY_BACK_MAX)
 }
 
 fn lose<M>(system: &System, entity: &str, reason: DeadLetterReason) {

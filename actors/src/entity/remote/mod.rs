@@ -23,7 +23,7 @@
 //! | [`RemoteError::Refused`] | the owner does not know type, key or message, is full, or its entity does not begin | no |
 //! | [`RemoteError::Unavailable`] | no owner is there before the deadline | no |
 //! | [`RemoteError::Unknown`] | the owner goes, or its handler fails, also with the error of a call of its own | nobody knows |
-//! | [`AskError::TimedOut`](crate::AskError::TimedOut) | the deadline passes | nobody knows |
+//! | [`AskError::TimedOut`](crate::AskError::TimedOut) | the deadline passes, and the carrier has told nothing | nobody knows |
 //!
 //! A call whose outcome is unknown is not sent again, unless its type says that this does no harm
 //! ([`RemoteMessage::IS_REPEATABLE`]).
@@ -87,7 +87,8 @@ pub struct RemoteCall {
     pub message: String,
     /// The message, as JSON.
     pub content: Vec<u8>,
-    /// The time that its caller waits still; [`Duration::MAX`] without a limit.
+    /// The time within which its outcome must be told, a little less than its caller waits still;
+    /// [`Duration::MAX`] without a limit.
     pub limit: Duration,
     /// Whether it may be sent again when nobody knows whether it was done.
     pub is_repeatable: bool,
@@ -103,7 +104,7 @@ pub trait RemoteCalls: Send + Sync + fmt::Debug {
     /// Brings a call to the process that owns the key, whichever that is by then, has it
     /// [taken](super::Entities::take_remote) there, and brings the answer back.
     ///
-    /// It keeps the deadline of the call, and tries again after [`RemoteError::Moved`]. It does not
+    /// It keeps the [limit](RemoteCall::limit) of the call, and tries again after [`RemoteError::Moved`]. It does not
     /// bring a call that is not [repeatable](RemoteCall::is_repeatable) a second time if the first
     /// one may have been taken. Called without a lock; it must not block.
     fn call(&self, call: RemoteCall) -> Completion<Result<Vec<u8>, RemoteError>>;

@@ -296,12 +296,8 @@ fn a_call_without_any_owner_waits_for_one_until_its_deadline_and_was_not_done() 
     wait(&mut cluster, world.invalidate(world.id())).expect("the store works");
     assert_eq!(cluster.base.worlds().free().len(), 1_024);
     let lost = wait(&mut cluster, asks.get::<Counter>(1_u64).ask_within(AT_ONCE, TICK / 2));
-    let is_told = match &lost {
-        Err(AskError::Remote(error)) => !error.may_have_been_done(),
-        Err(AskError::TimedOut(_)) => true,
-        _ => false,
-    };
-    assert!(is_told, "{lost:?}");
+    let Err(AskError::Remote(error)) = &lost else { panic!("{lost:?}") };
+    assert!(!error.may_have_been_done(), "{error}");
     // It registers again with its next heartbeat, and what waits is done.
     let waits = asks.get::<Counter>(2_u64).ask_within(AT_ONCE, Duration::from_secs(30));
     assert_eq!(wait(&mut cluster, waits).expect("it has an owner again"), Ok(1));
