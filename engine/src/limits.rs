@@ -339,8 +339,23 @@ pub const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 pub const LOOK_LIMIT: Duration = Duration::from_secs(3);
 
 /// A world that does not own what it is asked for, though it is said to, is asked again after this
-/// time.
+/// time, and then after twice the time before, up to [`REQUEST_AGAIN_MAX`].
 pub const REQUEST_AGAIN: Duration = Duration::from_millis(50);
+
+/// The longest such pause: between nodes each attempt is two rows, as large as the request and its
+/// answer. A change of the owner ends the pause.
+pub const REQUEST_AGAIN_MAX: Duration = Duration::from_secs(1);
+
+/// Calls to entities of other nodes that a world has under way; a further one is told at once that
+/// its owner is unavailable. Each waits for its owner as long as its caller does, so nothing else
+/// bounds them.
+pub const ENTITY_CALLS_MAX: usize = 4_096;
+
+/// Bytes of the messages of these calls together.
+pub const ENTITY_CALL_BYTES_MAX: usize = 64 << 20;
+
+const _: () =
+    assert!((ENTITY_CALLS_MAX as u64) < DESK_MAX && PAYLOAD_BYTES_MAX < ENTITY_CALL_BYTES_MAX);
 
 /// Time after which other nodes have the slots of one that is silent; a usual one.
 pub const NODE_LEASE: Duration = Duration::from_secs(3);

@@ -3,6 +3,7 @@
 //! A call is JSON within the request, so that two neighbouring releases understand one another. A
 //! node without entities refuses it by the name of the service.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,16 +26,16 @@ use crate::world::{Hub, Patience};
 
 /// A call as it is carried.
 #[derive(Debug, Serialize, Deserialize)]
-struct Carried {
-    entity: String,
-    key: String,
-    message: String,
-    content: Box<RawValue>,
+struct Carried<'a> {
+    entity: Cow<'a, str>,
+    key: Cow<'a, str>,
+    message: Cow<'a, str>,
+    content: Cow<'a, RawValue>,
     /// The time that its caller waits still; nothing without a limit.
     #[serde(default)]
     left_ns: Option<u64>,
     #[serde(default)]
-    request: RequestContext,
+    request: Cow<'a, RequestContext>,
 }
 
 /// The outcome of a call as it is carried.
@@ -46,19 +47,25 @@ impl RemoteCalls for Nodes {
             let reason = "the world of this process has ended".to_owned();
             return Completion::done(Err(RemoteError::Unavailable { reason }));
         };
-        let (hub, from) = (Arc::clone(&world.hub), world.epoch);
         let (told, answer) = completion();
-        world.hub.spawn(async move {
-            let outcome = bring(&hub, from, call).await;
-            // The caller may have given up.
-            let _gone = told.complete(outcome);
-        });
+        if let Some(place) = self.under_way.enter(call.content.len(), told) {
+            let (hub, from) = (Arc::clone(&world.hub), world.epoch);
+            world.hub.spawn(async move {
+                let outcome = bring(&hub, from, call, &place.doubt).await;
+                place.tell(outcome);
+            });
+        }
         answer
     }
 }
 
 /// Brings a call to the owner of its key, whichever that is by then, and its answer back.
-async fn bring(hub: &Hub, from: u64, call: RemoteCall) -> Result<Vec<u8>, RemoteError> {
+async fn bring(
+    hub: &Hub,
+    from: u64,
+    call: RemoteCall,
+    doubt: &Doubt,
+) -> Result<Vec<u8>, RemoteError> {
     let content = of_json(call.content).map_err(|reason| RemoteError::Refused { reason })?;
     let begun_ns = hub.group.now_ns();
     let left = || match call.limit {
@@ -70,12 +77,12 @@ async fn bring(hub: &Hub, from: u64, call: RemoteCall) -> Result<Vec<u8>, Remote
     };
     let request = || {
         let carried = Carried {
-            entity: call.entity.clone(),
-            key: call.key.clone(),
-            message: call.message.clone(),
-            content: content.clone(),
+            entity: Cow::Borrowed(&call.entity),
+            key: Cow::Borrowed(&call.key),
+            message: Cow::Borrowed(&call.message),
+            content: Cow::Borrowed(&content),
             left_ns: left(),
-            request: call.request.clone(),
+            request: Cow::Borrowed(&call.request),
         };
         Request(RequestKind::Keyed {
             service: SERVICE.to_owned(),
@@ -87,13 +94,12 @@ async fn bring(hub: &Hub, from: u64, call: RemoteCall) -> Result<Vec<u8>, Remote
     let what = || format!("the entity {} «{}»", call.entity, call.key);
     // As nothing was sent yet, it waits for an owner as long as its caller does.
     let patience = Patience { limit: None, waits: true, repeats: call.is_repeatable };
-    let doubt = Doubt::default();
-    let asked = hub.reach_slot_by(from, slot, what, request, patience, &doubt);
+    let asked = hub.reach_slot_by(from, slot, what, request, patience, doubt);
     let outcome = match call.limit {
         Duration::MAX => asked.await,
         limit => within(&hub.group, limit, asked).await,
     };
-    answered(outcome, &doubt)
+    answered(outcome, doubt)
 }
 
 fn answered(outcome: Result<Answer, ConnectError>, doubt: &Doubt) -> Result<Vec<u8>, RemoteError> {
@@ -143,7 +149,7 @@ fn of_json(bytes: Vec<u8>) -> Result<Box<RawValue>, String> {
 pub(super) fn taking(entities: &Entities) -> Service {
     let entities = entities.clone();
     Arc::new(move |_, request, age| {
-        let call = match request.read::<Carried>() {
+        let call = match request.read::<Carried<'static>>() {
             Ok(carried) => carried.into_call(age),
             Err(error) => {
                 let problem = format!("the call cannot be read: {error}");
@@ -164,20 +170,20 @@ pub(super) fn taking(entities: &Entities) -> Service {
     })
 }
 
-impl Carried {
+impl Carried<'_> {
     /// A call that was sent so long ago.
     fn into_call(self, age: Duration) -> RemoteCall {
         RemoteCall {
-            entity: self.entity,
-            key: self.key,
-            message: self.message,
-            content: Box::<str>::from(self.content).into_string().into(),
+            entity: self.entity.into_owned(),
+            key: self.key.into_owned(),
+            message: self.message.into_owned(),
+            content: Box::<str>::from(self.content.into_owned()).into_string().into(),
             limit: self
                 .left_ns
                 .map_or(Duration::MAX, |left_ns| Duration::from_nanos(left_ns).saturating_sub(age)),
             // It goes no further.
             is_repeatable: false,
-            request: self.request,
+            request: self.request.into_owned(),
         }
     }
 }

@@ -33,6 +33,8 @@
 //! * The store does not answer: calls over it end with their deadline, and writes fail. An
 //!   activation whose write has an unknown outcome keeps the value before it; its next write meets
 //!   a conflict, and the state is read again.
+//! * A world has at most [`ENTITY_CALLS_MAX`] calls with [`ENTITY_CALL_BYTES_MAX`] under way: a
+//!   further one is `Unavailable` at once, and a message without a caller is a dead letter.
 //! * A message or answer beyond [`PAYLOAD_BYTES_MAX`]: `Refused`; for an answer `Unknown`, as it
 //!   was done.
 //!
@@ -41,15 +43,18 @@
 
 mod calls;
 mod owner;
+mod under_way;
 
 use std::sync::{Arc, Weak};
 
 use turnwheel_actors::{Entities, EntitiesBuilder};
 
+use under_way::UnderWay;
+
 use super::{Meta, Shared, World};
 use crate::journal::SlotStates;
 #[cfg(doc)]
-use crate::limits::PAYLOAD_BYTES_MAX;
+use crate::limits::{ENTITY_CALLS_MAX, ENTITY_CALL_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use crate::store::{slot_of_entity, Slots, WorldRow};
 
 /// Name of the service that takes calls for entities, and of the mark of a world that has some.
@@ -64,6 +69,7 @@ pub(super) fn has_entities(row: &WorldRow) -> bool {
 #[derive(Debug)]
 struct Nodes {
     world: Weak<Shared>,
+    under_way: Arc<UnderWay>,
 }
 
 impl World {
@@ -149,7 +155,8 @@ impl World {
     /// This world has entities already.
     pub fn entities(&self, builder: EntitiesBuilder) -> Entities {
         let shared = &self.shared;
-        let nodes = Arc::new(Nodes { world: Arc::downgrade(shared) });
+        let (world, under_way) = (Arc::downgrade(shared), Arc::default());
+        let nodes = Arc::new(Nodes { world, under_way });
         let builder = builder.placement(Arc::clone(&nodes) as _).carrier(nodes as _);
         let entities = builder.store(SlotStates::new(shared.journal.clone())).build();
         assert!(shared.entities.set(entities.clone()).is_ok(), "the world has entities already");

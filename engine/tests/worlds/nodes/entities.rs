@@ -12,6 +12,7 @@ use turnwheel_actors::entity::{EntityContext, RemoteError, RemoteMessage, StoreE
 use turnwheel_actors::{
     Actor, AskError, AsyncContext, AsyncHandler, Entities, Entity, Handler, System,
 };
+use turnwheel_engine::limits::ENTITY_CALLS_MAX;
 use turnwheel_engine::store::{slot_of_entity, slot_of_key};
 use turnwheel_engine::Store;
 
@@ -301,6 +302,38 @@ fn a_call_without_any_owner_waits_for_one_until_its_deadline_and_was_not_done() 
     // It registers again with its next heartbeat, and what waits is done.
     let waits = asks.get::<Counter>(2_u64).ask_within(AT_ONCE, Duration::from_secs(30));
     assert_eq!(wait(&mut cluster, waits).expect("it has an owner again"), Ok(1));
+}
+
+#[test]
+fn calls_under_way_are_bounded_and_those_beyond_were_not_done() {
+    let mut cluster = Cluster::new(8, 1, false);
+    cluster.run(LEASE);
+    let world = cluster.nodes[0].world.clone();
+    let asks = serve(&cluster.nodes[0]);
+    wait(&mut cluster, world.invalidate(world.id())).expect("the store works");
+    let limit = Duration::from_secs(30);
+    let ask = |_| Box::pin(asks.get::<Counter>(1_u64).ask_within(AT_ONCE, limit));
+    let mut asked: Vec<_> = (0..ENTITY_CALLS_MAX + 100).map(ask).collect();
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut full = 0;
+    asked.retain_mut(|asked| match asked.as_mut().poll(&mut cx) {
+        Poll::Pending => true,
+        Poll::Ready(Err(AskError::Remote(error))) => {
+            assert!(!error.may_have_been_done(), "{error}");
+            full += 1;
+            false
+        }
+        Poll::Ready(other) => panic!("{other:?}"),
+    });
+    assert_eq!((full, asked.len()), (100, ENTITY_CALLS_MAX));
+    // The others are done when there is an owner, and leave room for further ones.
+    for asked in asked {
+        wait(&mut cluster, asked).expect("it has an owner again").expect("it is written");
+    }
+    let asked = asks.get::<Counter>(1_u64).ask(AT_ONCE);
+    let value = i64::try_from(ENTITY_CALLS_MAX).expect("few") + 1;
+    assert_eq!(wait(&mut cluster, asked).expect("there is room"), Ok(value));
+    assert_eq!(stored(&cluster, 1), value);
 }
 
 #[test]
