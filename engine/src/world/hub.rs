@@ -369,19 +369,6 @@ impl Hub {
     }
 }
 
-/// Ends when one of two does.
-pub(super) async fn first(one: impl Future, other: impl Future) {
-    let (mut one, mut other) = (pin!(one), pin!(other));
-    std::future::poll_fn(|cx| {
-        if one.as_mut().poll(cx).is_ready() || other.as_mut().poll(cx).is_ready() {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
-        }
-    })
-    .await;
-}
-
 /// The outcome of a request, or that it did not come in time.
 pub(crate) async fn within<T>(
     group: &Group,

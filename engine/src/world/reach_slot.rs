@@ -1,14 +1,17 @@
 //! Requests for the world that has a slot, whichever that is by then.
 
+use std::future::{poll_fn, Future};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use super::hub::{first, within, Hub, Patience};
+use super::hub::{within, Hub, Patience};
 use crate::connect::{Answer, ConnectError, Request};
 use crate::id::PlanId;
-use crate::limits::REQUEST_AGAIN;
-use crate::store::{slot_of, Worlds};
+use crate::limits::{REQUEST_AGAIN, REQUEST_AGAIN_MAX};
+use crate::store::{slot_of, Owner, Worlds};
 
 impl Hub {
     /// Asks the world that owns a plan, whichever that is by then.
@@ -63,6 +66,7 @@ impl Hub {
     ) -> Result<Answer, ConnectError> {
         let directory = self.journal.directory();
         let mut unheard = Unheard::default();
+        let mut pause = REQUEST_AGAIN;
         loop {
             let changed = directory.changed();
             let owner = directory.now().owners()[slot];
@@ -97,10 +101,31 @@ impl Hub {
                 }
                 outcome => return outcome,
             }
-            if directory.now().owner(slot) == to {
-                let _either = first(changed, self.group.sleep(REQUEST_AGAIN)).await;
+            if directory.now().owners()[slot] == owner {
+                self.until_moved(slot, owner, pause).await;
+                pause = (2 * pause).min(REQUEST_AGAIN_MAX);
+            } else {
+                pause = REQUEST_AGAIN;
             }
         }
+    }
+
+    /// Waits until a slot has another owner than this one, at most for a time.
+    async fn until_moved(&self, slot: usize, owner: Owner, limit: Duration) {
+        let directory = self.journal.directory();
+        let (mut limit, mut changed) = (self.group.sleep(limit), directory.changed());
+        poll_fn(|cx| loop {
+            // Looked at after `changed` was asked for, so that no change is missed.
+            let has_moved = directory.now().owners()[slot] != owner;
+            if has_moved || Pin::new(&mut limit).poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            if Pin::new(&mut changed).poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            changed = directory.changed();
+        })
+        .await;
     }
 }
 

@@ -30,6 +30,8 @@ pub(crate) struct Log {
     /// Changes under the epoch of a slot that were refused.
     pub(crate) fenced: usize,
     pub(crate) written: usize,
+    /// Requests and answers that the store carried.
+    pub(crate) mail: usize,
     pub(crate) wrong: Vec<String>,
 }
 
@@ -126,7 +128,8 @@ impl Store for Watched {
 
     fn members(&self) -> Result<Option<Box<dyn Members>>, StoreError> {
         let deaf = Arc::clone(&self.deaf);
-        let beats = |inner| Box::new(Heartbeats { inner, deaf, last: Beat::default() });
+        let log = Arc::clone(&self.base.log);
+        let beats = |inner| Box::new(Heartbeats { inner, deaf, last: Beat::default(), log });
         Ok(self.base.memory.members()?.map(|inner| beats(inner) as Box<dyn Members>))
     }
 
@@ -139,6 +142,7 @@ struct Heartbeats {
     inner: Box<dyn Members>,
     deaf: Arc<AtomicBool>,
     last: Beat,
+    log: Arc<Mutex<Log>>,
 }
 
 impl Members for Heartbeats {
@@ -150,6 +154,7 @@ impl Members for Heartbeats {
     }
 
     fn post(&mut self, mail: &[Mail]) -> Result<bool, StoreError> {
+        self.log.lock().expect("no panic here").mail += mail.len();
         self.inner.post(mail)
     }
 

@@ -421,6 +421,34 @@ fn entities_of_a_node_that_is_drained_go_on_elsewhere_and_no_caller_notices() {
 }
 
 #[test]
+fn a_caller_of_a_slot_that_is_long_in_motion_asks_seldom() {
+    let mut cluster = Cluster::new(8, 2, false);
+    cluster.run(3 * LEASE);
+    let served = Served::all(&cluster);
+    let key = key_of(&cluster, 0);
+    let [owner, asks] = [served.at(&cluster, 0).clone(), served.at(&cluster, 1).clone()];
+    // The slot cannot go before this handler has ended.
+    let limit = Duration::from_secs(30);
+    let long = owner.get::<Counter>(key).ask_within(Add { after_ms: 10_000 }, limit);
+    cluster.run(TICK);
+    let world = cluster.nodes[0].world.id();
+    let drain = cluster.nodes[1].world.drain_node(world);
+    wait(&mut cluster, drain).expect("the store works");
+    cluster.run(LEASE);
+    let mail = |cluster: &Cluster| cluster.base.log.lock().expect("no panic here").mail;
+    let before = mail(&cluster);
+    // Another key of the slot, which is not active: it is the next owner's.
+    let slot = |key: &u64| slot_of_entity("counter", &key.to_string());
+    let other = (key + 1..).find(|other| slot(other) == slot(&key)).expect("there are many");
+    let waits = asks.get::<Counter>(other).ask_within(AT_ONCE, limit);
+    cluster.run(Duration::from_secs(6));
+    let sent = mail(&cluster) - before;
+    assert!((2..=24).contains(&sent), "{sent} requests and answers in six seconds");
+    assert_eq!(wait(&mut cluster, long).expect("it is answered"), Ok(1));
+    assert_eq!(wait(&mut cluster, waits).expect("the next owner answers"), Ok(1));
+}
+
+#[test]
 fn a_node_that_joins_gets_its_share_of_the_keys_and_no_caller_notices() {
     let mut cluster = Cluster::new(8, 1, false);
     cluster.run(LEASE);
