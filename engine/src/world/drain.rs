@@ -139,7 +139,7 @@ fn nanos(time: Duration) -> u64 {
 
 impl Hub {
     /// Whether another world would get the slots of this one.
-    fn has_heirs(&self, world: u64) -> bool {
+    pub(super) fn has_heirs(&self, world: u64) -> bool {
         let may_have = |row: &WorldRow| row.kind == WorldKind::Executor && !is_draining(row);
         self.worlds().rows.iter().any(|row| row.epoch != world && may_have(row))
     }

@@ -92,7 +92,13 @@ impl Hub {
                     doubt.settle(was_open);
                     self.is_unheard(to, &mut unheard)?;
                 }
-                Err(ConnectError::Ending { .. }) => doubt.settle(was_open),
+                Err(ConnectError::Ending { .. }) => {
+                    doubt.settle(was_open);
+                    // There is no next owner, and the end may wait for the caller.
+                    if to == from && !self.has_heirs(from) {
+                        return Err(ConnectError::NoExecutor { what: what() });
+                    }
+                }
                 Err(ConnectError::Gone { .. }) if patience.repeats => {}
                 // An answer says what this request has done, and nothing of those before it.
                 outcome @ (Ok(_) | Err(ConnectError::Refused(_))) => {

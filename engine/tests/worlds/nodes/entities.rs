@@ -8,7 +8,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use turnwheel_actors::entity::{EntityContext, RemoteError, RemoteMessage, StoreError, Stored};
+use turnwheel_actors::entity::{
+    CreateContext, EntityContext, RemoteError, RemoteMessage, StoreError, Stored,
+};
 use turnwheel_actors::{
     Actor, AskError, AsyncContext, AsyncHandler, Entities, Entity, Handler, System,
 };
@@ -20,7 +22,10 @@ use super::keys::wait;
 use super::{Cluster, Node, LEASE, TICK};
 
 /// A number that is kept in the store.
-struct Counter(Option<Stored<i64>>);
+struct Counter {
+    entities: Entities,
+    value: Option<Stored<i64>>,
+}
 
 impl Actor for Counter {
     type Error = StoreError;
@@ -31,11 +36,15 @@ impl Entity for Counter {
     const NAME: &'static str = "counter";
 
     fn create(_: &u64) -> Self {
-        Self(None)
+        unreachable!("`create_in` is called")
+    }
+
+    fn create_in(cx: &CreateContext<'_, Self>) -> Self {
+        Self { entities: cx.entities(), value: None }
     }
 
     async fn activate(&mut self, cx: EntityContext<Self>) -> Result<(), StoreError> {
-        self.0 = Some(Stored::load(&cx).await?);
+        self.value = Some(Stored::load(&cx).await?);
         Ok(())
     }
 }
@@ -67,7 +76,7 @@ impl AsyncHandler<Add> for Counter {
             let slept = cx.sleep(Duration::from_millis(after_ms)).await;
             slept.map_err(|error| NotAdded::Refused(error.to_string()))?;
         }
-        let value = self.0.as_mut().expect("it was activated");
+        let value = self.value.as_mut().expect("it was activated");
         value.update(|value| *value += 1).await.map_err(|error| match error {
             StoreError::Conflict { .. }
             | StoreError::Fenced { .. }
@@ -91,7 +100,24 @@ impl Handler<Get> for Counter {
     type Reply = i64;
 
     fn handle(&mut self, _: Get, _: &mut turnwheel_actors::Context<'_, Self>) -> i64 {
-        **self.0.as_ref().expect("it was activated")
+        **self.value.as_ref().expect("it was activated")
+    }
+}
+
+/// Has another counter add one, after a time.
+#[derive(Debug, Serialize, Deserialize)]
+struct AddTo {
+    key: u64,
+    after_ms: u64,
+}
+
+impl AsyncHandler<AddTo> for Counter {
+    type Reply = Result<i64, String>;
+
+    async fn handle(&mut self, to: AddTo, cx: AsyncContext<Self>) -> Self::Reply {
+        cx.sleep(Duration::from_millis(to.after_ms)).await.map_err(|error| error.to_string())?;
+        let asked = self.entities.get::<Counter>(to.key).ask_within(AT_ONCE, CALL_LIMIT).await;
+        asked.map_err(|error| error.to_string())?.map_err(|error| format!("{error:?}"))
     }
 }
 
@@ -171,6 +197,8 @@ fn stored(cluster: &Cluster, key: u64) -> i64 {
 }
 
 const AT_ONCE: Add = Add { after_ms: 0 };
+
+const CALL_LIMIT: Duration = Duration::from_secs(30);
 
 #[test]
 fn a_call_reaches_the_one_activation_that_the_owner_of_the_slot_holds() {
@@ -446,6 +474,27 @@ fn a_caller_of_a_slot_that_is_long_in_motion_asks_seldom() {
     assert!((2..=24).contains(&sent), "{sent} requests and answers in six seconds");
     assert_eq!(wait(&mut cluster, long).expect("it is answered"), Ok(1));
     assert_eq!(wait(&mut cluster, waits).expect("the next owner answers"), Ok(1));
+}
+
+#[test]
+fn the_end_of_the_only_node_does_not_wait_for_a_call_that_waits_for_the_end() {
+    let mut cluster = Cluster::new(8, 1, false);
+    cluster.run(LEASE);
+    let entities = serve(&cluster.nodes[0]);
+    // Active when the end begins; the entity that it asks then is not.
+    let to = AddTo { key: 2, after_ms: 500 };
+    let asks = entities.get::<Counter>(1_u64).ask_within(to, CALL_LIMIT);
+    cluster.run(TICK);
+    let (world, begun) = (cluster.nodes[0].world.clone(), cluster.base.now());
+    let ended = wait(&mut cluster, async move { world.terminate(Duration::from_secs(20)).await });
+    assert!(ended.expect("the store works"), "all handlers have ended");
+    let took = cluster.base.now() - begun;
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    let told = wait(&mut cluster, asks).expect("it is answered").expect_err("nobody has the key");
+    assert!(
+        told.contains("no executor is available") && told.contains("nothing was done"),
+        "{told}"
+    );
 }
 
 #[test]
