@@ -159,7 +159,7 @@ pub trait Entity: Actor {
     /// [`EntityStats::replaced`]. [`Duration::MAX`] switches this off.
     const STUCK_LIMIT: Duration = STUCK_LIMIT_DEFAULT;
 
-    /// Treatment of an activation whose write of its state meets a conflict.
+    /// Treatment of an activation whose write of its state meets a conflict, or fails.
     const ON_CONFLICT: OnConflict = OnConflict::Passivate;
 
     /// Its mailbox; by default the group's. A message that its policy displaces is a dead letter.

@@ -40,10 +40,10 @@ pub enum StoreError {
     /// The type of the entity has no name to store its state under: all such types would share it.
     #[error("entity type `{type_name}` has no `NAME` to store its state under: give it one")]
     Nameless { type_name: &'static str },
-    /// The state cannot be decoded.
+    /// The state cannot be decoded, or not be written as it is: nothing was written.
     #[error("{entity} «{key}»: {problem}")]
     Malformed { entity: String, key: String, problem: String },
-    /// The store has failed.
+    /// The store has failed: nobody knows whether a write was made.
     #[error("the state store failed: {0}")]
     Failed(String),
 }
@@ -149,9 +149,9 @@ impl StateStore for MemoryStore {
 }
 
 /// A state of an entity that is read from, and written to, the store.
-/// The value in memory is always the stored one: a change is made on a copy, which replaces the
-/// value once it is written. A failed write leaves the memory unchanged.
-/// when it is written. A write that fails leaves the memory as it was.
+///
+/// A change is made on a copy, which replaces the value in memory once it is written. A failed write
+/// leaves the memory unchanged; the stored value may be another one then.
 #[derive(Debug)]
 pub struct Stored<T> {
     value: T,
@@ -167,7 +167,8 @@ pub(crate) struct Home {
     key: String,
     epoch: u64,
     fencing: Box<dyn Fencing>,
-    /// Whether another writer has written since it was read.
+    /// Whether another writer has written since it was read, or a write may have been made that
+    /// has failed.
     is_stale: AtomicBool,
 }
 
@@ -232,9 +233,10 @@ impl<T: Serialize + DeserializeOwned + Default + Clone + Send + Sync> Stored<T> 
     ///
     /// # Errors
     ///
-    /// The store fails or finds a conflict: the state is as before. After a conflict the activation
-    /// is passivated, unless the request reads the state [again](Stored::reload) or the type says
-    /// [otherwise](Entity::ON_CONFLICT). An activation that was replaced writes nothing.
+    /// The store fails or finds a conflict: the value in memory is as before. Then the activation is
+    /// passivated, unless the request reads the state [again](Stored::reload) or the type says
+    /// [otherwise](Entity::ON_CONFLICT): after a failure too, as the write may have been made. An
+    /// activation that was replaced writes nothing.
     pub async fn update<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> Result<R, StoreError> {
         let mut changed = self.value.clone();
         let answer = change(&mut changed);
@@ -273,7 +275,7 @@ impl Home {
         StoreError::Malformed { entity, key, problem: problem.to_string() }
     }
 
-    /// Whether another writer has written it since it was read.
+    /// Whether the value in memory may be an old one.
     pub(crate) fn is_stale(&self) -> bool {
         self.is_stale.load(Ordering::Relaxed)
     }
@@ -286,9 +288,11 @@ impl Home {
         Err(StoreError::Replaced { entity: self.entity.to_owned(), key: self.key.clone() })
     }
 
-    /// Notes a conflict: the activation is passivated, unless it reads the state again.
+    /// Notes that the value in memory may be an old one: the activation is passivated, unless it
+    /// reads the state again.
     fn judge(self: &Arc<Self>, written: Result<u64, StoreError>) -> Result<u64, StoreError> {
-        if matches!(written, Err(StoreError::Conflict { .. } | StoreError::Fenced { .. }))
+        use StoreError::{Conflict, Failed, Fenced};
+        if matches!(written, Err(Conflict { .. } | Fenced { .. } | Failed(_)))
             && !self.is_stale.swap(true, Ordering::Relaxed)
         {
             // Weak: the state of an actor that has begun anew since is another one.

@@ -1,5 +1,6 @@
 //! The states and reminders of entities, through the journal's writer.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use turnwheel_actors::entity::{
@@ -113,8 +114,8 @@ fn check(of: &Owner<'_>, bytes: Option<&[u8]>) -> Result<(), StoreError> {
     let fits = TextTooLong::of("key of the entity", of.key.len(), KEY_BYTES_MAX)
         .and_then(|()| TextTooLong::of("state of the entity", length, STATE_BYTES_MAX));
     fits.map_err(|problem| {
-        let (entity, key) = (of.entity, cut(of.key.to_owned(), NAME_BYTES_MAX));
-        StoreError::Failed(format!("{entity} «{key}»: {problem}"))
+        let (entity, key) = (of.entity.to_owned(), cut(of.key.to_owned(), NAME_BYTES_MAX));
+        StoreError::Malformed { entity, key, problem: problem.to_string() }
     })
 }
 
@@ -347,14 +348,39 @@ impl TimedStates {
 
 /// The states of entities that the owners of their slots activate. The epoch of a write is that of
 /// the slot, and is checked in the commit.
+///
+/// A write whose commit has failed may still be made by a connection that is lost: a state is read
+/// after such a write only when the writer has found out that it can happen no more.
 #[derive(Debug)]
 pub(crate) struct SlotStates {
     states: Arc<Durable>,
+    /// Writes that have failed.
+    failed: AtomicU64,
+    /// How many of them can have been made, or not, and change nothing any more.
+    settled: AtomicU64,
 }
 
 impl SlotStates {
     pub(crate) fn new(journal: Journal) -> Arc<Self> {
-        Arc::new(Self { states: Durable::new(journal) })
+        let (failed, settled) = (AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(Self { states: Durable::new(journal), failed, settled })
+    }
+
+    /// Waits until what has become of failed writes can change no more.
+    async fn settle(&self) -> Result<(), StoreError> {
+        let count = self.failed.load(Ordering::SeqCst);
+        if self.settled.load(Ordering::SeqCst) >= count {
+            return Ok(());
+        }
+        let settled = self.states.journal.writer.call(|writer, _| {
+            // Asked for no entry: the connection is there again, and the old one has ended.
+            let last = writer.last;
+            writer.store.written(&[], last).map(drop)
+        });
+        let settled = settled.await.map_err(|failure| failed(&unanswered(&failure)))?;
+        settled.map_err(|error| failed(&error))?;
+        self.settled.fetch_max(count, Ordering::SeqCst);
+        Ok(())
     }
 
     async fn write(
@@ -366,13 +392,20 @@ impl SlotStates {
     ) -> Result<u64, StoreError> {
         let hold = Hold { slot: slot_of_entity(of.entity, of.key), epoch };
         let epochs = (TIMED_EPOCH, Some(hold));
-        self.states.write_timed(of, (bytes, None), expected, epochs).await
+        let written = self.states.write_timed(of, (bytes, None), expected, epochs).await;
+        if matches!(written, Err(StoreError::Failed(_))) {
+            self.failed.fetch_add(1, Ordering::SeqCst);
+        }
+        written
     }
 }
 
 impl StateStore for SlotStates {
     fn load<'a>(&'a self, entity: &'a str, key: &'a str) -> StoreFuture<'a, Record> {
-        self.states.load(entity, key)
+        Box::pin(async move {
+            self.settle().await?;
+            self.states.load(entity, key).await
+        })
     }
 
     fn save<'a>(

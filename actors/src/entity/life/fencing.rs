@@ -9,7 +9,8 @@ use crate::actor::{ActorCell, Forwarder, Pending, Turn};
 use crate::entity::{Directory, Entity, EntityContext, EntityKey, Home};
 
 /// Treatment of an activation whose write meets a [conflict](crate::entity::StoreError::Conflict):
-/// another writer has written the state since it was read.
+/// another writer has written the state since it was read. Or its write has
+/// [failed](crate::entity::StoreError::Failed), and nobody knows whether it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnConflict {
@@ -17,7 +18,8 @@ pub enum OnConflict {
     /// [again](crate::entity::Stored::reload). Waiting messages go to the next activation, which
     /// reads the new state. Only this activation: a calling entity stays.
     Passivate,
-    /// Keeps its state: the entity resolves the conflict itself.
+    /// Keeps its state: the entity resolves the conflict itself, and reads the state again before it
+    /// answers from it.
     Keep,
 }
 

@@ -35,8 +35,9 @@
 //! * A handler asks a key of its own slot while that is closed: the slot cannot go before the handler
 //!   has ended, so the call waits until its deadline, and other keys of the slot with it.
 //! * The store does not answer: calls over it end with their deadline, and writes fail. An
-//!   activation whose write has an unknown outcome keeps the value before it; its next write meets
-//!   a conflict, and the state is read again.
+//!   activation whose write has failed ends after the request; the next one reads the state when
+//!   the writer has found out that the commit can happen no more. Meanwhile the entity answers
+//!   nothing, not even from memory.
 //! * A world has at most [`ENTITY_CALLS_MAX`] calls with [`ENTITY_CALL_BYTES_MAX`] under way: a
 //!   further one is `Unavailable` at once, and a message without a caller is a dead letter.
 //! * A message or answer beyond [`PAYLOAD_BYTES_MAX`]: `Refused`; for an answer `Unknown`, as it

@@ -17,6 +17,7 @@ use turnwheel_actors::{
 use turnwheel_engine::limits::ENTITY_CALLS_MAX;
 use turnwheel_engine::store::{slot_of_entity, slot_of_key};
 use turnwheel_engine::Store;
+use turnwheel_engine::StoreError::Failed;
 
 use super::keys::wait;
 use super::{Cluster, Node, LEASE, TICK};
@@ -498,6 +499,32 @@ fn the_end_of_the_only_node_does_not_wait_for_a_call_that_waits_for_the_end() {
 }
 
 #[test]
+fn the_value_after_a_write_of_unknown_outcome_is_that_of_the_store() {
+    for is_made in [true, false] {
+        let mut cluster = Cluster::new(8, 2, false);
+        cluster.run(3 * LEASE);
+        let served = Served::all(&cluster);
+        let key = key_of(&cluster, 0);
+        let asks = served.at(&cluster, 1).clone();
+        let asked = asks.get::<Counter>(key).ask(AT_ONCE);
+        assert_eq!(wait(&mut cluster, asked).expect("it is answered"), Ok(1));
+        let fault = &cluster.nodes[0].fault;
+        match is_made {
+            true => fault.lose_answer_at(fault.commits() + 1),
+            false => fault.fail_at(fault.commits() + 1, Failed("this once".to_owned())),
+        }
+        let asked = asks.get::<Counter>(key).ask(AT_ONCE);
+        let told = wait(&mut cluster, asked).expect("it is answered");
+        assert!(matches!(&told, Err(NotAdded::Unknown(_))), "{told:?}");
+        let asked = asks.get::<Counter>(key).ask(Get);
+        let value = wait(&mut cluster, asked).expect("it is answered");
+        assert_eq!((value, stored(&cluster, key)), (1 + i64::from(is_made), value));
+        let asked = asks.get::<Counter>(key).ask(AT_ONCE);
+        assert_eq!(wait(&mut cluster, asked).expect("it is answered"), Ok(value + 1));
+    }
+}
+
+#[test]
 fn a_node_that_joins_gets_its_share_of_the_keys_and_no_caller_notices() {
     let mut cluster = Cluster::new(8, 1, false);
     cluster.run(LEASE);
@@ -659,11 +686,6 @@ fn troubled(seed: u64, count: usize, is_broken: bool) -> Ended {
         if !(done..=done + unknown).contains(&value) {
             let problem = format!("{key} is {value}: {done} were acknowledged, {unknown} unknown");
             ended.wrong.push(problem);
-        }
-        // An activation whose last write has an unknown outcome has the value before it.
-        for at in 0..cluster.nodes.len() {
-            let ended = served.at(&cluster, at).get::<Counter>(key).passivate();
-            wait(&mut cluster, ended).expect("it ends");
         }
         let asked = served.at(&cluster, 0).get::<Counter>(key).ask(Get);
         match wait(&mut cluster, asked) {
