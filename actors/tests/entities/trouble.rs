@@ -50,6 +50,8 @@ enum Mood {
     #[default]
     Well,
     Fails,
+    /// A write is made, and said to have failed.
+    LosesAnswers,
     Panics,
     Hangs,
 }
@@ -65,7 +67,7 @@ struct Moody {
 impl Moody {
     fn broken<'a, T: Send + 'a>(mood: Mood) -> Option<StoreFuture<'a, T>> {
         match mood {
-            Mood::Well => None,
+            Mood::Well | Mood::LosesAnswers => None,
             Mood::Fails => {
                 let error = StoreError::Failed("the disk is gone".to_owned());
                 Some(Box::pin(std::future::ready(Err(error))))
@@ -91,7 +93,16 @@ impl StateStore for Moody {
         epoch: u64,
     ) -> StoreFuture<'a, u64> {
         let mood = *self.save.lock();
-        let save = || self.inner.save(entity, key, bytes, expected, epoch);
+        let save = || -> StoreFuture<'a, u64> {
+            let saved = self.inner.save(entity, key, bytes, expected, epoch);
+            if mood != Mood::LosesAnswers {
+                return saved;
+            }
+            Box::pin(async move {
+                saved.await?;
+                Err(StoreError::Failed("no answer".to_owned()))
+            })
+        };
         Self::broken(mood).unwrap_or_else(save)
     }
 
@@ -237,6 +248,17 @@ fn a_write_that_fails_leaves_the_state_as_it_was() -> Outcome {
     assert!(ready(&mut bank.deposit("a", 1)).is_err());
     *bank.store.save.lock() = Mood::Well;
     assert_eq!(ready(&mut bank.deposit("a", 1))??, 6, "after a panic it was read again");
+    Ok(())
+}
+
+#[test]
+fn after_a_write_that_was_made_and_has_failed_the_next_request_finds_the_stored_state() -> Outcome {
+    let bank = Bank::new();
+    assert_eq!(ready(&mut bank.deposit("a", 5))??, 5);
+    *bank.store.save.lock() = Mood::LosesAnswers;
+    assert!(matches!(ready(&mut bank.deposit("a", 1))?, Err(StoreError::Failed(_))));
+    *bank.store.save.lock() = Mood::Well;
+    assert_eq!(ready(&mut bank.deposit("a", 1))??, 7);
     Ok(())
 }
 
