@@ -7,12 +7,16 @@
 //!    and call what was left to them.
 //! 4. Steps 2 and 3 are repeated until no slot is left.
 //!
+//! One flow of a world gives slots at a time: a drain by the mark, the end of the world, or a share
+//! for others. Each opens again the slots that it has closed and kept.
+//!
 //! A slot whose code runs on for long holds up only its own plans: more slots are closed meanwhile.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ending::Giving;
 use super::hub::Hub;
 use super::{shares, Asking, Meta, Shared, World, WorldView};
 use crate::connect::{Envelope, Request, RequestKind};
@@ -82,6 +86,18 @@ impl World {
         self.drain_node(self.id()).await?;
         shared.busy().set_draining();
         let until_ns = shared.group().now_ns().saturating_add(nanos(limit));
+        loop {
+            if let Some(giving) = shared.busy().begin_giving() {
+                return self.give_all(until_ns, giving).await;
+            }
+            if shared.group().now_ns() >= until_ns {
+                return Ok(self.own_slots().is_empty());
+            }
+            hub.pause(LOOK).await;
+        }
+    }
+
+    async fn give_all(&self, until_ns: u64, _giving: Giving) -> Result<bool, StoreError> {
         let given = self.give_in_groups(until_ns).await;
         if !matches!(given, Ok(true)) {
             self.keep(&Slots::all());
@@ -171,6 +187,7 @@ impl Hub {
         world: &Arc<Shared>,
         surplus: Slots,
     ) -> Result<(), StoreError> {
+        let Some(_giving) = world.busy().begin_giving() else { return Ok(()) };
         world.busy().close(&surplus);
         world.end_entities(&surplus);
         self.wait_for_entities(world, &surplus).await;
@@ -203,18 +220,15 @@ impl Hub {
         let Some(row) = row.filter(|_| !world.is_ending()) else { return };
         world.busy().set_draining();
         let has_work = !row.slots.is_empty() && self.has_heirs(row.epoch);
-        if !has_work || !world.busy().begin_giving() {
-            return;
-        }
+        let Some(giving) = has_work.then(|| world.busy().begin_giving()).flatten() else { return };
         let world = World::of(world);
         self.spawn(async move {
-            match world.give_slots_away(Duration::MAX).await {
+            // If it fails, the next heartbeat goes on with what is left.
+            match world.give_all(u64::MAX, giving).await {
                 Ok(true) => tracing::info!("this node is drained: others have its slots"),
                 Ok(false) => tracing::warn!("this node keeps slots: no other one is there"),
                 Err(error) => tracing::warn!(%error, "this node keeps slots for now"),
             }
-            // The next heartbeat goes on with what is left.
-            world.shared().busy().end_giving();
         });
     }
 

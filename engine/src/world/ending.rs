@@ -44,6 +44,16 @@ impl Default for SlotStates {
 #[derive(Debug)]
 pub(crate) struct BusyPlan(Arc<Busy>, usize);
 
+/// Slots of a world are given away, as long as this lives.
+#[derive(Debug)]
+pub(super) struct Giving(Arc<Busy>);
+
+impl Drop for Giving {
+    fn drop(&mut self) {
+        self.0.is_giving.store(false, Ordering::SeqCst);
+    }
+}
+
 impl Busy {
     pub(crate) fn enter(self: &Arc<Self>, slot: usize) -> BusyPlan {
         self.plans.fetch_add(1, Ordering::SeqCst);
@@ -79,13 +89,11 @@ impl Busy {
         self.is_draining.store(true, Ordering::SeqCst);
     }
 
-    /// Begins to give slots away for the mark in the table; false if that is under way.
-    pub(super) fn begin_giving(&self) -> bool {
-        !self.is_giving.swap(true, Ordering::SeqCst)
-    }
-
-    pub(super) fn end_giving(&self) {
-        self.is_giving.store(false, Ordering::SeqCst);
+    /// Begins to give slots away; nothing if that is under way. Who gives some opens again what it has
+    /// kept: beside another giver that would open slots which that one is about to give.
+    pub(super) fn begin_giving(self: &Arc<Self>) -> Option<Giving> {
+        let was_giving = self.is_giving.swap(true, Ordering::SeqCst);
+        (!was_giving).then(|| Giving(Arc::clone(self)))
     }
 
     pub(super) fn is_ending(&self) -> bool {
