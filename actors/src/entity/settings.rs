@@ -166,7 +166,7 @@ impl EntitiesBuilder {
     ///
     /// # Panics
     ///
-    /// Two messages have the same name.
+    /// Two messages, or two types of entities, have the same name.
     pub fn remote<E: Entity>(
         mut self,
         add: impl FnOnce(RemoteMessages<'_, E>) -> RemoteMessages<'_, E>,

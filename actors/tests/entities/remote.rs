@@ -519,6 +519,35 @@ fn two_messages_of_one_name_are_refused() {
 }
 
 #[test]
+#[should_panic(expected = "two types of entities are named «account»")]
+fn two_types_of_one_name_are_refused() {
+    struct Same;
+    impl Actor for Same {
+        type Error = Infallible;
+    }
+    impl Entity for Same {
+        type Key = u64;
+        const NAME: &'static str = Account::NAME;
+        fn create(_: &u64) -> Self {
+            Same
+        }
+    }
+    #[derive(Serialize, Deserialize)]
+    struct Other;
+    impl RemoteMessage for Other {
+        const NAME: &'static str = "other";
+    }
+    impl Handler<Other> for Same {
+        type Reply = ();
+        fn handle(&mut self, _: Other, _: &mut Context<'_, Self>) {}
+    }
+    let system = System::new(&Sim::new(1).group("sim"));
+    let builder = Entities::builder(&system);
+    let builder = builder.remote::<Account>(|account| account.message::<See, _>());
+    let _built = builder.remote::<Same>(|same| same.message::<Other, _>());
+}
+
+#[test]
 fn a_request_context_is_written_and_read() -> Outcome {
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".parse()?;
     let full = RequestContext::new().with("user", "ada").with_trace(trace);

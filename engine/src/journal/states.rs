@@ -13,7 +13,7 @@ use super::{Journal, Urgency};
 use crate::error::{cut, unanswered, TextTooLong};
 use crate::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, STATE_BYTES_MAX, TOGETHER_MAX};
 use crate::store::{
-    slot_of_entity, Change, Hold, Slots, StateRow, StateScan, StoreReader, Verdict,
+    slot_of_entity, Change, Hold, Slots, StateRow, StateScan, StoreReader, Verdict, OWN_NAMES,
 };
 use crate::time::Time;
 
@@ -117,6 +117,16 @@ fn check(of: &Owner<'_>, bytes: Option<&[u8]>) -> Result<(), StoreError> {
         let (entity, key) = (of.entity.to_owned(), cut(of.key.to_owned(), NAME_BYTES_MAX));
         StoreError::Malformed { entity, key, problem: problem.to_string() }
     })
+}
+
+/// Refuses the name of a type of entities under which the engine keeps states of its own.
+fn is_free(of: &Owner<'_>) -> Result<(), StoreError> {
+    if !of.entity.starts_with(OWN_NAMES) {
+        return Ok(());
+    }
+    let (entity, key) = (of.entity.to_owned(), cut(of.key.to_owned(), NAME_BYTES_MAX));
+    let problem = format!("names that begin with «{OWN_NAMES}» are the engine's");
+    Err(StoreError::Malformed { entity, key, problem })
 }
 
 /// The new version of a state, or why it was not written.
@@ -390,6 +400,7 @@ impl SlotStates {
         expected: u64,
         epoch: u64,
     ) -> Result<u64, StoreError> {
+        is_free(&of)?;
         let hold = Hold { slot: slot_of_entity(of.entity, of.key), epoch };
         let epochs = (TIMED_EPOCH, Some(hold));
         let written = self.states.write_timed(of, (bytes, None), expected, epochs).await;
@@ -403,6 +414,7 @@ impl SlotStates {
 impl StateStore for SlotStates {
     fn load<'a>(&'a self, entity: &'a str, key: &'a str) -> StoreFuture<'a, Record> {
         Box::pin(async move {
+            is_free(&Owner { entity, key })?;
             self.settle().await?;
             self.states.load(entity, key).await
         })

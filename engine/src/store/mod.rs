@@ -54,6 +54,9 @@ pub use writing::{
 
 use crate::error::StoreError;
 
+/// Begin of the names of states that are the engine's and those of its services.
+pub(crate) const OWN_NAMES: &str = "turnwheel.";
+
 /// States of this entity are of plans: their keys begin with the id of a plan and a slash, and they
 /// are removed with it.
 pub const OF_PLAN: &str = "turnwheel.of-plan";

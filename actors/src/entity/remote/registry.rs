@@ -35,6 +35,8 @@ pub(crate) struct Registry {
     senders: HashMap<(TypeId, TypeId), Sender>,
     /// By the names of entity and message.
     takers: HashMap<(&'static str, &'static str), Taker>,
+    /// The types of entities by their names.
+    types: HashMap<&'static str, TypeId>,
 }
 
 debug_fields!(impl Registry, self => messages: self.takers.len());
@@ -50,7 +52,7 @@ impl Registry {
 
     /// Whether messages of a type with this name cross.
     pub(super) fn knows(&self, entity: &str) -> bool {
-        self.takers.keys().any(|(known, _)| *known == entity)
+        self.types.contains_key(entity)
     }
 }
 
@@ -71,6 +73,8 @@ impl<'a, E: Entity> RemoteMessages<'a, E> {
 
     pub(crate) fn of(registry: &'a mut Registry) -> Self {
         let () = Self::HAS_NAME;
+        let known = *registry.types.entry(E::NAME).or_insert(TypeId::of::<E>());
+        assert!(known == TypeId::of::<E>(), "two types of entities are named «{}»", E::NAME);
         Self { registry, entity: PhantomData }
     }
 

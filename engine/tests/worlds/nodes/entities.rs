@@ -524,6 +524,45 @@ fn the_value_after_a_write_of_unknown_outcome_is_that_of_the_store() {
     }
 }
 
+/// An entity with a name of the engine's.
+struct Job(Option<Stored<i64>>);
+
+impl Actor for Job {
+    type Error = StoreError;
+}
+
+impl Entity for Job {
+    type Key = u64;
+    const NAME: &'static str = "turnwheel.job";
+
+    fn create(_: &u64) -> Self {
+        Self(None)
+    }
+
+    async fn activate(&mut self, cx: EntityContext<Self>) -> Result<(), StoreError> {
+        self.0 = Some(Stored::load(&cx).await?);
+        Ok(())
+    }
+}
+
+impl Handler<Get> for Job {
+    type Reply = i64;
+
+    fn handle(&mut self, _: Get, _: &mut turnwheel_actors::Context<'_, Self>) -> i64 {
+        **self.0.as_ref().expect("it was activated")
+    }
+}
+
+#[test]
+fn an_entity_has_no_state_under_a_name_of_the_engine() {
+    let mut cluster = Cluster::new(8, 1, false);
+    cluster.run(LEASE);
+    let entities = serve(&cluster.nodes[0]);
+    let told = wait(&mut cluster, entities.get::<Job>(1_u64).ask(Get));
+    let error = told.expect_err("it does not begin").to_string();
+    assert!(error.contains("names that begin with «turnwheel.» are the engine's"), "{error}");
+}
+
 #[test]
 fn a_node_that_joins_gets_its_share_of_the_keys_and_no_caller_notices() {
     let mut cluster = Cluster::new(8, 1, false);
