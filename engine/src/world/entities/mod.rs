@@ -51,6 +51,7 @@ mod owner;
 mod under_way;
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use turnwheel_actors::{Entities, EntitiesBuilder};
 
@@ -64,6 +65,9 @@ use crate::store::{slot_of_entity, Slots, WorldRow};
 
 /// Name of the service that takes calls for entities, and of the mark of a world that has some.
 const SERVICE: &str = "entities";
+
+/// Pause before a world says again that it has entities, if that has failed.
+const SAY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Whether a world has said that it has entities.
 pub(super) fn has_entities(row: &WorldRow) -> bool {
@@ -167,14 +171,27 @@ impl World {
         assert!(shared.entities.set(entities.clone()).is_ok(), "the world has entities already");
         shared.services.add(SERVICE, calls::taking(&entities));
         if shared.is_executor() && shared.hub.node.is_some() {
-            let world = self.clone();
-            shared.hub.spawn(async move {
-                if let Err(error) = world.describe(SERVICE, "yes").await {
-                    tracing::warn!(%error, "a node that joins may take slots of entities at once");
-                }
-            });
+            shared.hub.spawn(say_so(Arc::downgrade(shared)));
         }
         entities
+    }
+}
+
+/// Writes into the table of worlds that this one has entities, until it is there.
+async fn say_so(world: Weak<Shared>) {
+    while let Some(shared) = world.upgrade().filter(|shared| !shared.is_ending()) {
+        let said = World::of(&shared).describe(SERVICE, "yes").await;
+        // A world that was declared dead has no row, and is registered again later.
+        if said.is_ok() && shared.hub.worlds().find(shared.epoch).is_some_and(has_entities) {
+            return;
+        }
+        let error = said.err();
+        tracing::warn!(?error, "a node that joins may take slots of entities at once");
+        let again = shared.hub.group.sleep(SAY_AGAIN);
+        drop(shared);
+        if again.await.is_err() {
+            return;
+        }
     }
 }
 

@@ -564,6 +564,24 @@ fn an_entity_has_no_state_under_a_name_of_the_engine() {
 }
 
 #[test]
+fn a_node_says_that_it_has_entities_when_the_store_is_there_again() {
+    let mut cluster = Cluster::new(8, 1, false);
+    cluster.run(LEASE);
+    let is_said = |cluster: &Cluster| {
+        let worlds = cluster.base.worlds();
+        let row = worlds.find(cluster.nodes[0].world.id()).expect("it is registered");
+        row.meta.contains("entities")
+    };
+    cluster.nodes[0].fault.fail(Failed("cut off".to_owned()));
+    let _entities = serve(&cluster.nodes[0]);
+    cluster.run(3 * TICK);
+    assert!(!is_said(&cluster));
+    cluster.nodes[0].fault.heal();
+    cluster.run(Duration::from_secs(2));
+    assert!(is_said(&cluster));
+}
+
+#[test]
 fn a_node_that_joins_gets_its_share_of_the_keys_and_no_caller_notices() {
     let mut cluster = Cluster::new(8, 1, false);
     cluster.run(LEASE);
