@@ -149,7 +149,8 @@ pub enum ConnectError {
     Refused(String),
     /// The world that has the plan is of another node, and there is no way to it.
     #[error(
-        "world {world} («{name}») of another node has the plan, and nothing reaches it: ask that          node, or connect the nodes"
+        "world {world} («{name}») of another node has the plan, and nothing reaches it: ask that \
+         node, or connect the nodes"
     )]
     Unreachable {
         /// Its number.

@@ -10,7 +10,8 @@
 //! 3. The carrier finds the owner and brings the call there. After [`RemoteError::Moved`] it tries
 //!    again at the next owner, as nothing was done.
 //! 4. The owner finds type and message by their names, and asks its own entity within the time that
-//!    is left. It does not carry the call on: a key that it does not own is `Moved`.
+//!    is left. A key that it does not own is `Moved`. It carries the call on only if the key moves
+//!    while the message waits for an activation.
 //! 5. The answer is read, and completes the [`Ask`](crate::Ask).
 //!
 //! A message that waits for the next activation of its key when the key moves away is carried too.
