@@ -11,6 +11,7 @@ mod lock_circles;
 mod mail;
 mod requests;
 mod schedules;
+mod shares;
 mod slots_back;
 
 use std::collections::BTreeMap;

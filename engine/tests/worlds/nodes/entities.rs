@@ -23,7 +23,7 @@ use super::keys::wait;
 use super::{Cluster, Node, LEASE, TICK};
 
 /// A number that is kept in the store.
-struct Counter {
+pub(super) struct Counter {
     entities: Entities,
     value: Option<Stored<i64>>,
 }
@@ -52,8 +52,8 @@ impl Entity for Counter {
 
 /// Adds one after a time; the new value, or why it was not added.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Add {
-    after_ms: u64,
+pub(super) struct Add {
+    pub(super) after_ms: u64,
 }
 
 impl RemoteMessage for Add {
@@ -62,7 +62,7 @@ impl RemoteMessage for Add {
 
 /// Why a handler has not added.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-enum NotAdded {
+pub(super) enum NotAdded {
     /// It was not written.
     Refused(String),
     /// Nobody knows whether it was.
