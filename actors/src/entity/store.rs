@@ -150,8 +150,8 @@ impl StateStore for MemoryStore {
 
 /// A state of an entity that is read from, and written to, the store.
 ///
-/// A change is made on a copy, which replaces the value in memory once it is written. A failed write
-/// leaves the memory unchanged; the stored value may be another one then.
+/// A change is made on a copy, which replaces the value in memory once it is written. A failed
+/// write leaves the memory unchanged; the stored value may be another one then.
 #[derive(Debug)]
 pub struct Stored<T> {
     value: T,
@@ -233,8 +233,8 @@ impl<T: Serialize + DeserializeOwned + Default + Clone + Send + Sync> Stored<T> 
     ///
     /// # Errors
     ///
-    /// The store fails or finds a conflict: the value in memory is as before. Then the activation is
-    /// passivated, unless the request reads the state [again](Stored::reload) or the type says
+    /// The store fails or finds a conflict: the value in memory is as before. Then the activation
+    /// is passivated, unless the request reads the state [again](Stored::reload) or the type says
     /// [otherwise](Entity::ON_CONFLICT): after a failure too, as the write may have been made. An
     /// activation that was replaced writes nothing.
     pub async fn update<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> Result<R, StoreError> {

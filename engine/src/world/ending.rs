@@ -89,8 +89,8 @@ impl Busy {
         self.is_draining.store(true, Ordering::SeqCst);
     }
 
-    /// Begins to give slots away; nothing if that is under way. Who gives some opens again what it has
-    /// kept: beside another giver that would open slots which that one is about to give.
+    /// Begins to give slots away; nothing if that is under way. A flow that gives some opens again
+    /// what it has kept: two at once would open slots that the other one is about to give.
     pub(super) fn begin_giving(self: &Arc<Self>) -> Option<Giving> {
         let was_giving = self.is_giving.swap(true, Ordering::SeqCst);
         (!was_giving).then(|| Giving(Arc::clone(self)))

@@ -53,8 +53,8 @@ impl Hub {
         self.reach_slot_by(from, slot, what, || request.clone(), patience, &doubt).await
     }
 
-    /// The same, with a request that each attempt makes anew. With an answer, the doubt is whether an
-    /// earlier attempt may have been done; with an error, whether any may have been.
+    /// The same, with a request that each attempt makes anew. With an answer, the doubt is whether
+    /// an earlier attempt may have been done; with an error, whether any may have been.
     pub(crate) async fn reach_slot_by(
         &self,
         from: u64,

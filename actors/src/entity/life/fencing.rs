@@ -18,8 +18,8 @@ pub enum OnConflict {
     /// [again](crate::entity::Stored::reload). Waiting messages go to the next activation, which
     /// reads the new state. Only this activation: a calling entity stays.
     Passivate,
-    /// Keeps its state: the entity resolves the conflict itself, and reads the state again before it
-    /// answers from it.
+    /// Keeps its state: the entity resolves the conflict itself, and reads the state again before
+    /// it answers from it.
     Keep,
 }
 

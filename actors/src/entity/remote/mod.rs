@@ -21,11 +21,12 @@
 //! | the caller gets | when | was it done? |
 //! | --- | --- | --- |
 //! | the answer | the owner answers | yes, once |
-//! | [`RemoteError::Refused`] | the owner does not know type, key or message, is full, or its entity does not begin | no |
+//! | [`RemoteError::Refused`] | the owner does not know it, is full, or cannot begin it | no |
 //! | [`RemoteError::Unavailable`] | no owner is there before the deadline | no |
-//! | [`RemoteError::Unknown`] | the owner goes, or its handler fails, also with the error of a call of its own | nobody knows |
-//! | [`AskError::TimedOut`](crate::AskError::TimedOut) | the deadline passes, and the carrier has told nothing | nobody knows |
+//! | [`RemoteError::Unknown`] | the owner goes, or its handler fails | nobody knows |
+//! | [`AskError::TimedOut`](crate::AskError::TimedOut) | its carrier tells nothing | nobody knows |
 //!
+//! A handler that answers with the error of a call of its own has failed, so that is `Unknown`.
 //! A call whose outcome is unknown is not sent again, unless its type says that this does no harm
 //! ([`RemoteMessage::IS_REPEATABLE`]).
 //!
@@ -105,8 +106,9 @@ pub trait RemoteCalls: Send + Sync + fmt::Debug {
     /// Brings a call to the process that owns the key, whichever that is by then, has it
     /// [taken](super::Entities::take_remote) there, and brings the answer back.
     ///
-    /// It keeps the [limit](RemoteCall::limit) of the call, and tries again after [`RemoteError::Moved`]. It does not
-    /// bring a call that is not [repeatable](RemoteCall::is_repeatable) a second time if the first
-    /// one may have been taken. Called without a lock; it must not block.
+    /// It keeps the [limit](RemoteCall::limit) of the call, and tries again after
+    /// [`RemoteError::Moved`]. It does not bring a call that is not
+    /// [repeatable](RemoteCall::is_repeatable) a second time if the first one may have been taken.
+    /// Called without a lock; it must not block.
     fn call(&self, call: RemoteCall) -> Completion<Result<Vec<u8>, RemoteError>>;
 }

@@ -30,10 +30,10 @@
 //! * The owner is dead and its slot free, or the slot is in motion: nothing was sent. The call
 //!   waits for the next owner until its deadline, then it is `Unavailable`.
 //! * The asking node dies: what was sent is done or not, and nobody waits.
-//! * The only node ends while a handler asks an entity that is not active: nobody will have its key,
-//!   and the end waits for the handler. The call is `Unavailable` at once.
-//! * A handler asks a key of its own slot while that is closed: the slot cannot go before the handler
-//!   has ended, so the call waits until its deadline, and other keys of the slot with it.
+//! * The only node ends while a handler asks an entity that is not active: nobody will have its
+//!   key, and the end waits for the handler. The call is `Unavailable` at once.
+//! * A handler asks a key of its own slot while that is closed: the slot cannot go before the
+//!   handler has ended, so the call waits until its deadline, and other keys of the slot with it.
 //! * The store does not answer: calls over it end with their deadline, and writes fail. An
 //!   activation whose write has failed ends after the request; the next one reads the state when
 //!   the writer has found out that the commit can happen no more. Meanwhile the entity answers

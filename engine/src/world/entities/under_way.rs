@@ -1,5 +1,5 @@
-//! Calls of a world to entities of other nodes that are under way: their number is bounded, and each
-//! of them has an outcome.
+//! Calls of a world to entities of other nodes that are under way: their number is bounded, and
+//! each of them has an outcome.
 
 use std::sync::Arc;
 
