@@ -16,7 +16,8 @@ use crate::session::{Session, Shared, Value};
 /// Pause before the connection of hints is opened again.
 const LISTEN_AGAIN: Duration = Duration::from_secs(1);
 
-/// A statement about rows between nodes without an answer for so long is given up with its connection.
+/// A statement about rows between nodes without an answer for so long is given up with its
+/// connection.
 const MAIL_LIMIT: Duration = Duration::from_secs(10);
 
 /// Heartbeats or rows, over a connection of their own.

@@ -94,8 +94,8 @@ impl Desk {
         self.take_aged(request, Duration::ZERO)
     }
 
-    /// The same for a request that was sent so long ago: what it asks for with a limit of time has the rest
-    /// of that.
+    /// The same for a request that was sent so long ago: what it asks for with a limit of time has
+    /// the rest of that.
     pub fn take_aged(
         &self,
         request: Request,

@@ -11,8 +11,8 @@ use crate::error::StoreError;
 
 /// The leases of a store that several processes use at a time.
 ///
-/// Each has a connection of its own: a heartbeat waits neither for a commit nor for rows, which are carried
-/// by another one.
+/// Each has a connection of its own: a heartbeat waits neither for a commit nor for rows, which are
+/// carried by another one.
 pub trait Members: Send {
     /// Renews the leases of these worlds, if they are registered: they end this long after now. A
     /// registered world that has no lease gets one as long: it came a moment ago.
@@ -33,9 +33,9 @@ pub trait Members: Send {
         Ok(false)
     }
 
-    /// Takes rows for these worlds, the oldest first: at most `rows`, and no further ones once they have
-    /// so many `bytes`. Each is given once as long as its taker lives, also after a call that has failed,
-    /// and may be lost with its taker.
+    /// Takes rows for these worlds, the oldest first: at most `rows`, and no further ones once they
+    /// have so many `bytes`. Each is given once as long as its taker lives, also after a call that
+    /// has failed, and may be lost with its taker.
     ///
     /// # Errors
     ///
@@ -67,8 +67,8 @@ pub struct Mail {
     pub to: u64,
     /// Its content.
     pub bytes: Vec<u8>,
-    /// How long ago it was written. A row that is posted has waited for so long before; the store adds the
-    /// time that it has it, by its clock.
+    /// How long ago it was written. A row that is posted has waited for so long before; the store
+    /// adds the time that it has it, by its clock.
     pub age: Duration,
 }
 

@@ -19,7 +19,8 @@ use crate::limits::REQUEST_LIMIT;
 use crate::payload::Payload;
 use crate::store::{slot_of_key, Hold, Slots, NO_EPOCH};
 
-/// Handles the requests of a service for keys of this world: the key, what was asked, and how long ago.
+/// Handles the requests of a service for keys of this world: the key, what was asked, and how long
+/// ago.
 pub(super) type Service =
     Arc<dyn Fn(String, Payload, Duration) -> Later<'static, AnswerKind> + Send + Sync>;
 

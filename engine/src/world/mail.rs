@@ -24,7 +24,8 @@ const VERSION: u8 = 1;
 /// Bytes before the content: version, kind, sender, number of the request.
 const HEAD: usize = 18;
 
-/// Rows that are posted or taken at once, and their bytes: a statement takes a small part of a lease.
+/// Rows that are posted or taken at once, and their bytes: a statement takes a small part of a
+/// lease.
 const PAGE: usize = 256;
 const PAGE_BYTES: usize = 8 << 20;
 

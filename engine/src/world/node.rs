@@ -23,8 +23,8 @@ use crate::store::{Beat, Slots, Store, WorldKind, WorldRow, Worlds};
 /// Heartbeats within a lease.
 const BEATS: u32 = 4;
 
-/// Threads of the group that waits for the store: those of a process that has its store for itself, one for
-/// heartbeats, and one for requests between nodes.
+/// Threads of the group that waits for the store: those of a process that has its store for itself,
+/// one for heartbeats, and one for requests between nodes.
 const IO_WORKERS: usize = hub::IO_WORKERS + 2;
 
 /// A node's knowledge of itself.
@@ -191,8 +191,8 @@ impl Drop for Following {
 }
 
 impl Hub {
-    /// Heartbeats have a task of their own, and wait for nothing else: not for what follows from the last one,
-    /// and not for requests.
+    /// Heartbeats have a task of their own, and wait for nothing else: not for what follows from
+    /// the last one, and not for requests.
     fn begin_beating(self: &Arc<Self>, every: Duration) -> Result<(), BuildError> {
         let threads = |error: &dyn std::fmt::Display| BuildError::Threads(error.to_string());
         let task = self.group.task(()).name("journal-beats").spawn();
@@ -218,8 +218,8 @@ impl Hub {
         spawned.map_err(|error| threads(&error.kind))
     }
 
-    /// Does what follows from a heartbeat, unless that of an earlier one is under way: the next one finds
-    /// the rest.
+    /// Does what follows from a heartbeat, unless that of an earlier one is under way: the next one
+    /// finds the rest.
     fn follow_soon(self: &Arc<Self>, beat: Beat) {
         let Some(node) = &self.node else { return };
         // Relaxed: it only keeps two from doing the same.
