@@ -9,6 +9,7 @@ use turnwheel_actors::{Entities, System};
 use turnwheel_runtime::completion::block_on;
 use turnwheel_runtime::Group;
 
+use super::begins::Begins;
 use super::clock::Clock;
 use super::extending::LastCalls;
 use super::hub::{io_group, Hub, SharedStore, IO_WORKERS};
@@ -309,6 +310,7 @@ impl WorldBuilder {
             watchers: Watchers::default(),
             callers: Callers::default(),
             asking: Mutex::default(),
+            begins: Begins::default(),
             letters: Arc::clone(&hub.letters),
             ids: Arc::new(Ids::new(self.seed, epoch)),
             store: hub.store.clone(),

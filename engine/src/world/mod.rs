@@ -2,6 +2,7 @@
 
 mod adopt;
 mod asking;
+mod begins;
 mod builder;
 mod bulk;
 mod bulk_report;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::Completer;
 
+use super::begins::{Said, UnderWay};
 use super::hub::Patience;
 use super::peers::FOR_THE_END;
 use super::{Shared, Triggering, World};
@@ -33,8 +34,24 @@ impl Shared {
         self.journal().directory().owns(self.epoch(), plan)
     }
 
-    /// Says something to a plan, wherever it is. If it could not be said, `again` says what to do.
+    /// Says something to a plan, wherever it is: never before a request to begin it that is under way. If it could
+    /// not be said, `again` says what to do.
     pub(crate) fn tell_plan(
+        self: &Arc<Self>,
+        plan: PlanId,
+        word: Word,
+        again: impl FnOnce(&Arc<Self>) + Send + 'static,
+    ) {
+        if self.begins.is_empty() {
+            return self.send_word(plan, word, again);
+        }
+        let said = Said { word, again: Box::new(again) };
+        if let Some(Said { word, again }) = self.begins.keep_back(plan, said) {
+            self.send_word(plan, word, again);
+        }
+    }
+
+    fn send_word(
         self: &Arc<Self>,
         plan: PlanId,
         word: Word,
@@ -48,11 +65,23 @@ impl Shared {
             return;
         }
         let (hub, world) = (Arc::clone(self.hub()), Arc::clone(self));
+        let begins = match &word {
+            Word::Begin { caller, .. } => Some((caller.0, UnderWay::begin(self, plan))),
+            _ => None,
+        };
         let request = Request(RequestKind::Word { plan, word });
         self.hub().spawn(async move {
-            if let Err(error) = hub.reach(world.epoch(), plan, request, REPEATED).await {
+            let asked = hub.reach(world.epoch(), plan, request, REPEATED);
+            let told = match &begins {
+                Some((caller, _)) => world.while_owned(*caller, asked).await,
+                None => asked.await,
+            };
+            if let Err(error) = told {
                 tracing::warn!(to = %plan, %error, "a plan of another world was not told");
                 again(&world);
+            }
+            if let Some((_, under_way)) = begins {
+                under_way.end();
             }
         });
     }

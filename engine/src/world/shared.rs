@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use turnwheel_actors::Entities;
 use turnwheel_runtime::Group;
 
+use super::begins::Begins;
 use super::by_key::Services;
 use super::clock::Clock;
 use super::extending::LastCalls;
@@ -51,6 +52,7 @@ pub(crate) struct Shared {
     pub(super) callers: Callers,
     /// Plans that will ask again, in a moment, for the plans that they wait for.
     pub(super) asking: Mutex<HashSet<PlanId>>,
+    pub(super) begins: Begins,
     pub(super) letters: Arc<Letters>,
     pub(super) ids: Arc<Ids>,
     pub(super) store: String,

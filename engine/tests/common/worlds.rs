@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use turnwheel_engine::connect::{Answer, ConnectError, Connector, Desk, Envelope, Local};
 use turnwheel_engine::{PlanHandle, PlanView, SharedStore, Store, World, WorldBuilder};
-use turnwheel_runtime::completion::completion;
+use turnwheel_runtime::completion::{completion, InlineExecutor};
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::{Completer, Completion};
 
@@ -18,6 +18,15 @@ pub(crate) struct Net {
     cut: Arc<Mutex<HashSet<u64>>>,
     lost: Arc<Mutex<Vec<Lost>>>,
     log: Arc<Mutex<Vec<String>>>,
+    held: Arc<Mutex<Held>>,
+}
+
+/// A request that comes late.
+#[derive(Debug, Default)]
+struct Held {
+    /// The next one to this world, with this name.
+    next: Option<(u64, &'static str)>,
+    late: Option<(Envelope, Lost)>,
 }
 
 /// The completer of a request that nobody answers.
@@ -42,6 +51,20 @@ impl Connector for Net {
             return never;
         }
         drop(cut);
+        let mut held = self.held.lock().expect("no panic here");
+        if held.next == Some((to, request.name())) {
+            let (completer, answer) = completion();
+            (held.next, held.late) = (None, Some((Envelope { from, to, request }, completer)));
+            return answer;
+        }
+        drop(held);
+        self.carry(Envelope { from, to, request })
+    }
+}
+
+impl Net {
+    fn carry(&self, envelope: Envelope) -> Completion<Result<Answer, ConnectError>> {
+        let Envelope { from, to, request } = envelope;
         // What goes over the net are bytes.
         let bytes = request.to_bytes();
         let request =
@@ -51,9 +74,7 @@ impl Connector for Net {
             answer.map(|answer| Answer::from_bytes(&answer.to_bytes()).expect("its own bytes"))
         })
     }
-}
 
-impl Net {
     /// From now on nothing comes to this world, nor from it.
     pub(crate) fn cut(&self, world: &World) {
         self.cut.lock().expect("no panic here").insert(world.id());
@@ -66,6 +87,23 @@ impl Net {
 
     pub(crate) fn heal(&self) {
         self.cut.lock().expect("no panic here").clear();
+    }
+
+    /// Holds the next request of this name to a world back until it is let go: later ones come before it.
+    pub(crate) fn hold_next(&self, world: &World, name: &'static str) {
+        self.held.lock().expect("no panic here").next = Some((world.id(), name));
+    }
+
+    /// Lets the request that is held back go on.
+    pub(crate) fn let_go(&self) {
+        let late = self.held.lock().expect("no panic here").late.take();
+        let (envelope, completer) = late.expect("one is held back");
+        let told = self.carry(envelope).then_on(InlineExecutor, move |outcome| {
+            // The caller may have given up.
+            let _gone = outcome.map(|answer| completer.complete(answer));
+            Ok(())
+        });
+        told.detach();
     }
 
     /// The requests since the last call: from, to, what.

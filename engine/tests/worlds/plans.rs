@@ -7,12 +7,12 @@ use std::time::Duration;
 use turnwheel_engine::schedule::{Expected, ScheduleView};
 use turnwheel_engine::store::{Filter, PlanRow};
 use turnwheel_engine::{
-    Action, ActionError, BulkOrder, Cause, MemoryStore, Next, PlanHandle, PlanId, PlanResult,
-    PlanState, Queue, RunAsync, RunsAsync, ScheduleError, Singleton, StepContext, Store,
-    TriggerError, World,
+    Action, ActionError, BulkOrder, Cause, MemoryStore, Next, PlanError, PlanHandle, PlanId,
+    PlanResult, PlanState, Queue, RunAsync, RunsAsync, ScheduleError, Singleton, StepContext,
+    Store, TriggerError, World,
 };
 use turnwheel_runtime::completion::completion;
-use turnwheel_runtime::Completer;
+use turnwheel_runtime::{Completer, Completion};
 use turnwheel_sqlite::SqliteStore;
 
 use crate::common::calendar::{every, launches, set_clock, HOUR};
@@ -309,6 +309,126 @@ fn sub_plans_and_who_has_asked_for_them_find_one_another_whoever_owns_them() {
             assert_eq!(view.output::<Company>().unwrap(), Some((3, 0)));
         }
         assert_eq!(plans(&stage, &third, "play").len(), 12, "no child was begun twice");
+    });
+}
+
+/// Asks for plans that wait for an event each, one after the other.
+struct Turns;
+
+impl Action for Turns {
+    const NAME: &'static str = "turns";
+    type Input = Vec<String>;
+    type Output = ();
+    type Phases = RunsAsync;
+}
+
+impl RunAsync for Turns {
+    async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        if step.cause() == Cause::SubPlans {
+            return Ok(Next::Done);
+        }
+        for who in step.input.clone() {
+            step.trigger::<Play>(&part(&who))?;
+        }
+        step.limit_sub_plans(1);
+        Ok(step.wait_for_sub_plans())
+    }
+}
+
+/// Waits for an event or for turns, whichever comes first; the turns are dropped with it.
+struct Race;
+
+impl Action for Race {
+    const NAME: &'static str = "race";
+    type Input = Vec<String>;
+    type Output = ();
+    type Phases = RunsAsync;
+}
+
+impl RunAsync for Race {
+    async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        if step.has_event() {
+            return Ok(Next::Done);
+        }
+        let turns = step.input.clone();
+        step.ask::<Turns>(0, &turns)?;
+        Ok(Next::suspend("turns, or an event"))
+    }
+}
+
+/// A plan asks for one that is another world's. This is done to it while the request to begin is on its way,
+/// and that comes last. Returns the result of the plan that asks, and of the one that it has asked for.
+fn told_before_it_begins(
+    stage: &Stage,
+    order: impl Fn(&World, PlanId) -> Completion<Result<(), PlanError>>,
+) -> (PlanResult, PlanResult) {
+    let turns = |name: &str| {
+        let (world, script) =
+            stage.executor_with(name, |_| {}, |world| world.action(Turns).action(Race));
+        suspends(&script);
+        world
+    };
+    let first = turns("first");
+    let parts = || ["x", "y", "z"].map(str::to_owned).to_vec();
+    let parents: Vec<PlanId> = (0..8)
+        .map(|_| stage.passing(first.trigger::<Race>(parts())).expect("it is taken").id())
+        .collect();
+    stage.sim.run_until_idle();
+    let (second, third) = (turns("second"), turns("third"));
+    assert!(stage.invalidate(&third, &first));
+    // Plans ask again for those that they wait for, after a take-over.
+    stage.sim.advance(HOUR);
+    let owner =
+        |plan: PlanId| if third.owner_of(plan) == Some(third.id()) { &third } else { &second };
+    let asked = |parent: PlanId| {
+        let view = stage.view(&owner(parent).plan(parent));
+        view.sub_plans().map(|(id, _)| id).collect::<Vec<_>>()
+    };
+    let apart = |parent: &PlanId| {
+        let is_apart = |child: &PlanId| owner(*parent).id() != owner(*child).id();
+        let children = asked(*parent);
+        let first = children.iter().skip(1).position(is_apart)?;
+        Some((*parent, children[..first + 2].to_vec()))
+    };
+    let (parent, mut before) = parents.iter().find_map(apart).expect("they are dealt to both");
+    let (home, child) = (owner(parent), before.pop().expect("it is apart"));
+    let last = before.pop().expect("one comes before it");
+    before.iter().for_each(|child| send(stage, home, *child));
+    stage.sim.run_until_idle();
+    stage.net.hold_next(owner(child), "between plans");
+    send(stage, home, last);
+    stage.sim.run_until_idle();
+    let ordered = order(home, parent);
+    stage.passing(ordered).expect("no panic here").expect("it is carried out");
+    stage.sim.run_until_idle();
+    stage.net.let_go();
+    // Before any limit of a request is over.
+    stage.sim.run_until_idle();
+    stage.sim.advance(Duration::from_secs(10));
+    let result = |plan: PlanId| stage.view(&home.plan(plan)).result();
+    // The plan that asks would ask again when it is read for the look at it.
+    let of_child = result(child);
+    (result(parent), of_child)
+}
+
+#[test]
+fn sub_plan_that_is_told_to_end_before_it_has_begun_in_another_world_ends() {
+    over_both(|stage| {
+        let cancelled = told_before_it_begins(&stage, |home, plan| home.plan(plan).cancel("eva"));
+        assert_eq!(cancelled, (PlanResult::Cancelled, PlanResult::Cancelled));
+    });
+}
+
+#[test]
+fn sub_plan_that_is_dropped_before_it_has_begun_in_another_world_ends() {
+    over_both(|stage| {
+        let ends = |home: &World, plan: PlanId| {
+            let view = stage.view(&home.plan(plan));
+            let step = view.root().and_then(|root| root.run_step).expect("it runs");
+            home.event(plan, step, None, &true)
+        };
+        let dropped = told_before_it_begins(&stage, ends);
+        assert_eq!(dropped, (PlanResult::Success, PlanResult::Cancelled));
     });
 }
 
