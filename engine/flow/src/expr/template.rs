@@ -199,13 +199,19 @@ fn pieces(text: &str) -> Vec<Piece> {
     pieces
 }
 
-/// Position of the brace that closes an expression: braces in it, and in its texts, do not.
+/// Position of the brace that closes an expression: braces in it, in its texts and in its comments do
+/// not. A comment on the last line would never end: the brace closes the expression there.
 fn closing(inner: &str) -> Option<usize> {
     let mut depth = 0_usize;
     let mut texts: Vec<usize> = Vec::new();
     let mut is_in_text = false;
     let mut is_escaped = false;
+    let mut code = 0;
     for (at, character) in inner.char_indices() {
+        if at < code {
+            // In a comment.
+            continue;
+        }
         if is_escaped {
             is_escaped = false;
             if character == '(' && is_in_text {
@@ -220,6 +226,11 @@ fn closing(inner: &str) -> Option<usize> {
             '\\' if is_in_text => is_escaped = true,
             '"' => is_in_text = !is_in_text,
             _ if is_in_text => {}
+            '#' => match comment_end(&inner[at..]) {
+                Some(length) => code = at + length,
+                None if depth == 0 => return closing_brace(&inner[at..]).map(|brace| at + brace),
+                None => return None,
+            },
             '{' | '(' | '[' => depth += 1,
             '}' if depth == 0 => return Some(at),
             '}' | ')' | ']' => {
@@ -233,6 +244,38 @@ fn closing(inner: &str) -> Option<usize> {
         }
     }
     None
+}
+
+/// Length of a comment with the end of its line; nothing if it is on the last one. As of jq 1.7, a line
+/// that ends with an odd number of backslashes goes on on the next one.
+fn comment_end(comment: &str) -> Option<usize> {
+    let mut end = 0;
+    for line in comment.split_inclusive('\n') {
+        end += line.len();
+        let text = line.strip_suffix('\n')?;
+        let text = text.strip_suffix('\r').unwrap_or(text);
+        let backslashes = text.bytes().rev().take_while(|byte| *byte == b'\\').count();
+        if backslashes % 2 == 0 {
+            return Some(end);
+        }
+    }
+    None
+}
+
+/// Position of the first closing brace without a partner.
+fn closing_brace(text: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    text.bytes().position(|byte| match byte {
+        b'{' => {
+            depth += 1;
+            false
+        }
+        b'}' if depth > 0 => {
+            depth -= 1;
+            false
+        }
+        byte => byte == b'}',
+    })
 }
 
 #[cfg(test)]
@@ -275,6 +318,49 @@ mod tests {
             assert_eq!(unclosed(text), None, "{text}");
         }
         assert!(!has_expression("echo ${HOME}") && has_expression("T ${ .a }"));
+    }
+
+    #[test]
+    fn comments_end_with_their_line_and_their_brackets_do_not_count() {
+        let whole = [
+            ("${ .a # }\n + 1 }", ".a # }\n + 1"),
+            ("${ .a # (\n + 1 }", ".a # (\n + 1"),
+            ("${ .a # \"\n + 1 }", ".a # \"\n + 1"),
+            ("${ .a # ] ) } { [ ( \" \\(\r\n + 1 }", ".a # ] ) } { [ ( \" \\(\r\n + 1"),
+            ("${ # first\n.a\n# last }\n}", "# first\n.a\n# last }"),
+            // An odd number of backslashes before the end of the line: it goes on.
+            ("${ .a # one \\\n } \n + 1 }", ".a # one \\\n } \n + 1"),
+            ("${ .a # one \\\r\n } \n + 1 }", ".a # one \\\r\n } \n + 1"),
+            ("${ .a # three \\\\\\\n } \n + 1 }", ".a # three \\\\\\\n } \n + 1"),
+            ("${ .a # two \\\\\n + 1 }", ".a # two \\\\\n + 1"),
+            // In a text it is none, and in an interpolation it is one.
+            ("${ \"# }\" + .a }", "\"# }\" + .a"),
+            ("${ \"\\\" # }\" + .a }", "\"\\\" # }\" + .a"),
+            ("${ \"a\\(.a # )\n) # }\" }", "\"a\\(.a # )\n) # }\""),
+            // On the last line.
+            ("${ .a # why }", ".a # why"),
+            ("${ .a # ( [ \" }", ".a # ( [ \""),
+            ("${ .a # {b} and c }", ".a # {b} and c"),
+            ("${ .a # one \\\n two }", ".a # one \\\n two"),
+        ];
+        for (text, inner) in whole {
+            assert_eq!(strip(text), Some(inner), "{text}");
+            let program = crate::expr::Program::compile(inner, &[]);
+            assert!(program.is_ok(), "{text}: {:?}", program.err());
+        }
+        let parts = Template::of(&json!("a ${ .x # }\n } b ${ .y # ( }!"), false);
+        assert_eq!(parts.expressions(), [".x # }", ".y # ("]);
+        let broken = [
+            ("${ {a: 1 # }\n }", 0),
+            ("${ (.a # )\n }", 0),
+            ("${ [.a # ] }", 0),
+            ("${ \"a\\(.a # ) \" }", 0),
+            ("T ${ .a # EUR", 2),
+            ("${ .a # \\\n", 0),
+        ];
+        for (text, at) in broken {
+            assert_eq!((strip(text), unclosed(text)), (None, Some(at)), "{text}");
+        }
     }
 
     #[test]

@@ -113,7 +113,10 @@ impl Reader<'_> {
             "{what} has an expression that is not closed: a bracket or a quote in «{}» has no partner",
             line.chars().take(60).collect::<String>()
         );
-        let hint = "to mean the text «${», write it as the expression ${ \"${\" }";
+        let hint = match text[at..].contains('#') {
+            true => "a comment, from «#» on, goes to the end of its line, with the brackets in it",
+            false => "to mean the text «${», write it as the expression ${ \"${\" }",
+        };
         self.problems.add(place, message, Some(hint.to_owned()));
         true
     }
