@@ -18,7 +18,7 @@ use crate::payload::Payload;
 use crate::plan::{Plan, Record};
 use crate::store::{Seq, StoreReader, WorldKind};
 use crate::time::Time;
-use crate::world::{DeadLetters, Letters, Shared, TriggerOptions, World, WorldBuilder};
+use crate::world::{DeadLetters, Letters, Shared, TriggerOptions, Triggering, World, WorldBuilder};
 
 pub use self::alone::{call_alone, has_phase, plan_alone, run_alone, Calling, Over, Phase};
 pub use crate::action::panic_message;
@@ -26,7 +26,7 @@ pub use crate::action::transact::transact;
 pub use crate::error::unanswered;
 pub use crate::journal::{decode, decode_plan, encode_plan};
 pub use crate::picture::{fault_text, task_place, EFFECT, FLOW, REQUEST, TASK};
-pub use crate::run::row;
+pub use crate::run::{row, Delivered};
 pub use crate::store::change::admit;
 pub use crate::world::{Heard, Later, Plugin};
 
@@ -146,9 +146,14 @@ pub async fn publish_to(
     let request = Request(RequestKind::Publish { event });
     let hub = world.shared().hub();
     match hub.call_within(world.id(), other, request, limit).await? {
-        Answer(AnswerKind::Published { delivered, undecided, started }) => {
-            let (delivered, undecided) = (delivered as usize, undecided as usize);
-            Ok(Ok(Heard { delivered, undecided, started }))
+        Answer(AnswerKind::Published { delivered, undecided, started, repeated, begun }) => {
+            Ok(Ok(Heard {
+                delivered: delivered as usize,
+                undecided: undecided as usize,
+                repeated: repeated as usize,
+                started,
+                begun,
+            }))
         }
         Answer(AnswerKind::Begun(Err(error))) => Ok(Err(error)),
         other => Err(ConnectError::Refused(format!("a strange answer: {other:?}"))),
@@ -193,14 +198,15 @@ pub fn after_entry(
     Plan::after_entry(before, id, place, records).map_err(|error| error.to_string())
 }
 
-/// Sends an event that is no dead letter if it is refused.
+/// Sends an event that is no dead letter if it is refused. Whether the step had it before is known of
+/// plans of this world only.
 pub fn offer<E: Serialize>(
     world: &World,
     plan: PlanId,
     step: StepId,
     id: &str,
     event: &E,
-) -> Completion<Result<(), PlanError>> {
+) -> Completion<Result<Delivered, PlanError>> {
     world.offer(plan, step, id, event)
 }
 
@@ -208,6 +214,11 @@ pub fn offer<E: Serialize>(
 /// input.
 pub fn key_of_cause(options: TriggerOptions, key: impl Into<String>) -> TriggerOptions {
     options.key_of_cause(key)
+}
+
+/// Returns the id of a plan that is asked for, if it is a new one.
+pub fn asked_as(asked: &Triggering) -> Option<PlanId> {
+    asked.id()
 }
 
 /// Returns the input of the root action of a step's plan.

@@ -136,6 +136,9 @@ pub struct RecentEvent {
     pub delivered: u32,
     /// Number of those that decide themselves whether it is meant.
     pub undecided: u32,
+    /// Number of tasks and plans that had got it before, by its source and id.
+    #[serde(default)]
+    pub repeated: u32,
     /// The first 20 tasks of this node that got it.
     pub takers: Vec<EventTaker>,
     /// Plans that began with it.
@@ -169,6 +172,33 @@ pub struct EventsDone {
     /// because an expression fails on the event.
     #[serde(default)]
     pub undecided: u32,
-    /// Plans that began with one of them.
+    /// Steps that still wait for events, and plans, that had got one of them before, by its source
+    /// and id: nothing has changed for them.
+    #[serde(default)]
+    pub repeated: u32,
+    /// Plans that began with one of them, by this request or by an earlier one.
+    pub started: Vec<String>,
+    /// Each event, in the order of the request.
+    #[serde(default)]
+    pub each: Vec<PublishedEvent>,
+}
+
+/// Outcome of a published event.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct PublishedEvent {
+    /// Its source.
+    pub source: String,
+    /// Its id.
+    pub id: String,
+    /// Whether it was published before, and all who take it had got it then: nothing has changed.
+    pub is_repeated: bool,
+    /// Steps that got it.
+    pub delivered: u32,
+    /// How many of those decide themselves whether it is meant.
+    pub undecided: u32,
+    /// Steps and plans that had got it before.
+    pub repeated: u32,
+    /// Plans that began with it, by this request or by an earlier one.
     pub started: Vec<String>,
 }

@@ -25,7 +25,7 @@ mod world;
 pub use ended::{Ended, EndedName, EndedPlans};
 pub use flow::{
     EventTaker, EventsDone, FlowDetail, FlowInfo, FlowList, FlowProblem, FlowRun, FlowTaskInfo,
-    RecentEvent, RecentEvents,
+    PublishedEvent, RecentEvent, RecentEvents,
 };
 pub use job::{
     JobAfter, JobBackoff, JobDialect, JobEnd, JobEvent, JobGap, JobHash, JobMissed, JobNoNode,

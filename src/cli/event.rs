@@ -5,6 +5,7 @@ use std::io::Read;
 
 use clap_complete::engine::ArgValueCompleter;
 use serde_json::{json, Value};
+use turnwheel::api::EventsDone;
 use turnwheel::engine::{PlanId, StepId, StepKind, StepState, World};
 use turnwheel::flow::{CloudEvent, Flows, WithFlows};
 use turnwheel::runtime::completion::block_on;
@@ -38,7 +39,8 @@ Examples:
   turnwheel event emit org.example.audit.approved '{\"by\": \"Ann\"}'
   turnwheel event emit org.example.order.paid @order.json --source https://shop.example --id o-7
 
-An event that nobody waits for is gone: it is said, and no failure. Exit codes: 0 it is durable with all
+An event that nobody waits for is gone: it is said, and no failure. One that all who wait had got before
+changes nothing, and that is said too. Exit codes: 0 it is durable with all
 who wait; 1 it failed; 2 wrong usage; 3 there is no such store; 4 another process has the store and
 does not serve it.";
 
@@ -129,40 +131,68 @@ fn emit(settings: &Settings, emit: &Emit) -> Result<(), Exit> {
     }
     let known = CloudEvent::from_value(event.clone()).map_err(Exit::usage)?;
     let builder = World::builder().flows(host_io(settings));
-    let (delivered, undecided, started) = match Place::of(settings).hands_with(settings, builder)? {
+    let done = match Place::of(settings).hands_with(settings, builder)? {
         Hands::Own(world) => {
             let published = Flows::new(&world).map(|flows| block_on(flows.publish(known)));
             world.shutdown()?;
             let published = published.map_err(Exit::failed)?.map_err(Exit::failed)?;
             let published = published.map_err(Exit::failed)?;
-            let started: Vec<String> = published.started.iter().map(PlanId::to_string).collect();
-            (published.delivered as u64, published.undecided as u64, started)
+            Emitted {
+                is_repeated: published.is_repeated(),
+                delivered: published.delivered,
+                undecided: published.undecided,
+                repeated: published.repeated,
+                started: published.started.iter().map(PlanId::to_string).collect(),
+            }
         }
         Hands::Server(server) => {
             let kind = "application/cloudevents+json";
             let done = server.post("/events", kind, event.to_string(), None)?;
-            let started = done["started"].as_array().into_iter().flatten();
-            let started = started.filter_map(|plan| plan.as_str().map(str::to_owned)).collect();
-            let number = |name: &str| done[name].as_u64().unwrap_or(0);
-            (number("delivered"), number("undecided"), started)
+            let done: EventsDone = serde_json::from_value(done)
+                .map_err(|error| Exit::failed(format!("the answer of the server: {error}")))?;
+            Emitted {
+                is_repeated: done.each.first().is_some_and(|event| event.is_repeated),
+                delivered: done.delivered as usize,
+                undecided: done.undecided as usize,
+                repeated: done.repeated as usize,
+                started: done.started,
+            }
         }
     };
+    let Emitted { is_repeated, delivered, undecided, repeated, started } = done;
     if emit.json {
         return print_json(&json!({
-            "id": id, "delivered": delivered, "undecided": undecided, "started": started,
+            "id": id, "is_repeated": is_repeated, "delivered": delivered, "undecided": undecided,
+            "repeated": repeated, "started": started,
         }));
     }
-    if delivered == 0 && started.is_empty() {
+    if delivered == 0 && repeated == 0 && started.is_empty() {
         tell!("nobody waits for {}: the event is gone", emit.kind);
     }
-    let steps = count(usize::try_from(delivered).unwrap_or(usize::MAX), "step");
+    let steps = count(delivered, "step");
     let open = match undecided {
         0 => String::new(),
         1 => " (1 decides itself whether it is meant)".to_owned(),
         some => format!(" ({some} decide themselves whether it is meant)"),
     };
     let plans = count(started.len(), "plan");
-    print(&format!("delivered to {steps}{open}, begun with it: {plans}\n"))
+    let known = match (is_repeated, repeated) {
+        (_, 0) => String::new(),
+        (false, some) => format!(", had it before: {some}"),
+        (true, some) => {
+            format!(", had it before: {some} (it is a repeat, and has changed nothing)")
+        }
+    };
+    print(&format!("delivered to {steps}{open}, begun with it: {plans}{known}\n"))
+}
+
+/// Outcome of an emitted event.
+struct Emitted {
+    is_repeated: bool,
+    delivered: usize,
+    undecided: usize,
+    repeated: usize,
+    started: Vec<String>,
 }
 
 fn send(settings: &Settings, send: &Send) -> Result<(), Exit> {

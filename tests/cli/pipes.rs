@@ -151,7 +151,10 @@ fn shapes_of_json_are_as_scripts_know_them() {
     has(&folder.json(&["event", "send", &waits, "1", "--json"]), "plan step");
     let order = folder.json(&["cancel", &waits, "--json"]);
     has(&order, "is_dry_run order plans refused");
-    has(&folder.json(&["event", "emit", "x.y", "--json"]), "delivered id started undecided");
+    has(
+        &folder.json(&["event", "emit", "x.y", "--json"]),
+        "delivered id is_repeated repeated started undecided",
+    );
 }
 
 #[test]

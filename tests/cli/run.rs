@@ -297,6 +297,13 @@ fn an_event_reaches_a_flow_that_was_interrupted() {
     let more = ["--source", "urn:test", "--subject", "s", "--json"];
     let sent = folder.json(&[&emit[..], &more].concat());
     assert_eq!((&sent["delivered"], &sent["id"]), (&1.into(), &"e-1".into()));
+    assert_eq!((&sent["repeated"], &sent["is_repeated"]), (&0.into(), &false.into()));
+    let again = folder.run(&[&emit[..], &more[..4]].concat());
+    assert_eq!(
+        again.ok(),
+        "delivered to 0 steps, begun with it: 0 plans, had it before: 1 (it is a repeat, and has \
+         changed nothing)\n"
+    );
     assert_eq!(folder.json(&["resume", "last"]), json!({ "word": "yes" }));
     folder.run(&["event", "emit"]).fails(2, &["<TYPE>"]);
     folder.run(&["event", "emit", "x", "{"]).fails(2, &["JSON"]);

@@ -196,6 +196,94 @@ fn events_come_in_structured_binary_and_batch_mode() {
 }
 
 #[test]
+fn a_repeated_event_is_told_as_one_also_in_a_batch_and_by_two_requests_at_once() {
+    let served = served();
+    add(
+        &served,
+        &WAITS.replace(
+            "one: { with: { type: com.shop.paid } }",
+            "any: [ { with: { type: com.shop.paid } } ], until: 'false'",
+        ),
+    );
+    let begins = "document: { dsl: '1.0.3', namespace: shop, name: begins, version: '1.0.0' }\n\
+                  schedule: { on: { one: { with: { type: com.shop.paid } } } }\n\
+                  do: [ { s: { set: { a: 1 } } } ]\n";
+    assert_eq!(add(&served, begins).status, 201);
+    let started = served.post("/api/v1/flows/shop/waits/1.0.0/start", &json!({}));
+    served.suspended(started.json()["id"].as_str().expect("an id"));
+    let event = |id: &str| json!({ "specversion": "1.0", "id": id, "source": "/shop", "type": "com.shop.paid" });
+    let structured = [("content-type", "application/cloudevents+json")];
+    let told = |answer: &Value| {
+        let each = &answer["each"][0];
+        assert_eq!(
+            (&each["delivered"], &each["repeated"]),
+            (&answer["delivered"], &answer["repeated"])
+        );
+        let number = |name: &str| answer[name].as_u64().expect("a number");
+        let is_repeated = each["is_repeated"].as_bool().expect("a boolean");
+        (number("delivered"), number("repeated"), is_repeated, answer["started"].clone())
+    };
+    // A task listens a moment after its plan has begun.
+    let mut early = (0..).map(|number| event(&format!("early {number}")).to_string());
+    let is_heard = |event: &String| publish(&served, &structured, event).json()["delivered"] == 1;
+    early.find(is_heard).expect("it listens");
+    let first = publish(&served, &structured, &event("1").to_string()).json();
+    let begun = first["started"].clone();
+    assert_eq!(told(&first), (1, 0, false, begun.clone()));
+    assert_eq!(begun.as_array().map(Vec::len), Some(1));
+    let again = publish(&served, &structured, &event("1").to_string()).json();
+    assert_eq!(told(&again), (0, 2, true, begun.clone()), "the plan that has begun is named again");
+
+    for id in 2..10 {
+        let event = event(&id.to_string()).to_string();
+        let mut both = std::thread::scope(|scope| {
+            let asked =
+                [(); 2].map(|()| scope.spawn(|| publish(&served, &structured, &event).json()));
+            asked.map(|asked| told(&asked.join().expect("no panic")))
+        });
+        assert_eq!(both[0].3, both[1].3, "the same plan");
+        // One of the two delivers it, and one begins the plan; that may be the other one.
+        both.sort_by_key(|one| (one.0, one.1));
+        let all = (both[0].0 + both[1].0, both[0].1 + both[1].1);
+        assert_eq!(all, (1, 2), "{both:?}");
+        assert_eq!(
+            both.iter().filter(|one| one.2).count(),
+            usize::from(both[0].1 == 2),
+            "{both:?}"
+        );
+    }
+
+    let batch = [("content-type", "application/cloudevents-batch+json")];
+    let events = json!([event("1"), event("new"), event("new")]).to_string();
+    let answer = publish(&served, &batch, &events).json();
+    let number = |name: &str| answer[name].as_u64().expect("a number");
+    assert_eq!((number("events"), number("delivered"), number("repeated")), (3, 1, 4));
+    let each: Vec<_> = answer["each"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| {
+            (
+                one["id"].as_str().expect("an id"),
+                one["source"].as_str(),
+                one["delivered"].as_u64(),
+                one["is_repeated"].as_bool(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        each,
+        [
+            ("1", Some("/shop"), Some(0), Some(true)),
+            ("new", Some("/shop"), Some(1), Some(false)),
+            ("new", Some("/shop"), Some(0), Some(true)),
+        ]
+    );
+    let recent = served.get("/api/v1/events/recent?limit=1").json();
+    assert_eq!((&recent["events"][0]["repeated"], &recent["unheard"]), (&json!(2), &json!(0)));
+}
+
+#[test]
 fn a_sender_of_events_is_allowed_by_the_handshake() {
     let served = served();
     let origin = [("webhook-request-origin", "shop.example.org")];

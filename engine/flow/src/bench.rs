@@ -132,7 +132,7 @@ impl Plugin for Bench {
             let event: Value = event.read().map_err(|error| wrong(&error))?;
             let event = CloudEvent::from_value(event).map_err(|error| wrong(&error))?;
             let told = self.bus.tell(self, world, &event).await;
-            let Published { delivered, undecided, started, .. } =
+            let Published { delivered, undecided, repeated, started, begun, .. } =
                 told.map_err(|error| match error {
                     FlowError::Trigger(error) => error,
                     FlowError::Store(error) | FlowError::Plan(PlanError::Store(error)) => {
@@ -140,7 +140,8 @@ impl Plugin for Bench {
                     }
                     error => TriggerError::Refused(error.to_string()),
                 })?;
-            Ok(Heard { delivered, undecided, started })
+            let begun = begun.into_iter().collect();
+            Ok(Heard { delivered, undecided, repeated, started, begun })
         })
     }
 }

@@ -6,13 +6,13 @@
 //! dropped. Each world notifies its own listeners, and the publisher asks all worlds that run flows
 //! to do so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use serde_json::{json, Value};
 use turnwheel_engine::connect::ConnectError;
-use turnwheel_engine::internal::{self, key_of_cause, unanswered};
+use turnwheel_engine::internal::{self, key_of_cause, unanswered, Delivered};
 use turnwheel_engine::plan::{Plan, PlanState, StepState};
 use turnwheel_engine::store::Filter as PlanFilter;
 use turnwheel_engine::{
@@ -162,6 +162,8 @@ impl Bus {
         let own = world.id();
         let payload = Payload::of(&event).map_err(|error| unable(error.to_string()))?;
         let mut published = Published::default();
+        // Steps and plans of earlier passes: in the next one they say that they had it before.
+        let (mut steps, mut plans) = (0, BTreeSet::new());
         for _ in 0..PASSES_MAX {
             let mut others = internal::worlds_with(world, FlowPlan::NAME);
             let runs_plans = internal::runs_plans(world);
@@ -170,6 +172,8 @@ impl Bus {
                 return Err(FlowError::passing(&ConnectError::NoExecutor { what }));
             }
             others.retain(|other| *other != own);
+            steps += published.delivered;
+            plans.append(&mut published.begun);
             published = Published::default();
             if runs_plans {
                 published = self.tell(bench, world, &event).await?;
@@ -181,7 +185,9 @@ impl Bus {
                         let heard = heard?;
                         published.delivered += heard.delivered;
                         published.undecided += heard.undecided;
+                        published.repeated += heard.repeated;
                         published.started.extend(heard.started);
+                        published.begun.extend(heard.begun);
                     }
                     // Others have its plans now: they are told in the next pass, and who has got the
                     // event already gets it once.
@@ -200,7 +206,13 @@ impl Bus {
         }
         published.started.sort_unstable();
         published.started.dedup();
-        let is_unheard = published.delivered == 0 && published.started.is_empty();
+        let own = published.repeated.min(steps);
+        published.delivered += own;
+        published.repeated -= own;
+        published.begun.append(&mut plans);
+        // Another world may have begun a plan that this one has found.
+        published.repeated += published.started.len().saturating_sub(published.begun.len());
+        let is_unheard = published.is_unheard();
         // Each task has events of its life cycle: those that nobody waits for are no news.
         if !(is_unheard && event.kind.starts_with(TYPES)) {
             self.recent.lock().add(internal::now(world), &event, &published);
@@ -247,7 +259,8 @@ impl Bus {
         let mut problem: Option<FlowError> = None;
         for (plan, step, meant, delivery) in deliveries {
             match delivery.await {
-                Ok(Ok(())) => {
+                Ok(Ok(Delivered::Before)) => published.repeated += 1,
+                Ok(Ok(Delivered::Now)) => {
                     published.delivered += 1;
                     let taker = takers.iter().find(|(place, _)| *place == (plan, step));
                     published.takers.extend(taker.map(|taker| taker_of(bench, taker)));
@@ -277,8 +290,16 @@ impl Bus {
                 key_of_cause(TriggerOptions::new(), key).by(format!("the event {}", event.key()));
             let options = labelled(&flow, options);
             let start = flow.start(json!([fields]));
-            match world.trigger_with::<FlowPlan>(options, start).await {
-                Ok(plan) => published.started.push(plan.id()),
+            let asked = world.trigger_with::<FlowPlan>(options, start);
+            let asked_as = internal::asked_as(&asked);
+            match asked.await {
+                Ok(plan) => {
+                    published.started.push(plan.id());
+                    // Its key has begun another one before.
+                    if asked_as == Some(plan.id()) {
+                        published.begun.insert(plan.id());
+                    }
+                }
                 Err(error) => problem = problem.or(Some(error.into())),
             }
         }

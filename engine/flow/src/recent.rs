@@ -2,7 +2,7 @@
 //!
 //! They are for people who look: in memory only, and lost at its end.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use turnwheel_engine::{PlanId, StepId, Time};
 
@@ -34,15 +34,33 @@ impl Taker {
 #[non_exhaustive]
 pub struct Published {
     /// Steps that got it: those whose filter means it, and those that decide by more than the event
-    /// whether it does. A step that had got it before counts again.
+    /// whether it does.
     pub delivered: usize,
     /// Number of those that decide themselves: by a variable, a correlation, earlier events, or
     /// because an expression fails on this event (the history of their plan then says so).
     pub undecided: usize,
-    /// Plans that began with it.
+    /// Steps that still wait for events and had got it before, and plans that had begun with it
+    /// before, by its source and id: nothing has changed for them. If a world went away meanwhile, some of
+    /// them may have got it by this publication.
+    pub repeated: usize,
+    /// Plans that began with it, by this publication or by an earlier one.
     pub started: Vec<PlanId>,
+    /// Those of them that began by this publication.
+    pub(crate) begun: BTreeSet<PlanId>,
     /// Steps of this world that got it: the first [`RECENT_TAKERS`](crate::limits::RECENT_TAKERS).
     pub takers: Vec<Taker>,
+}
+
+impl Published {
+    /// Whether everybody who takes it had got it before: nothing has changed.
+    pub fn is_repeated(&self) -> bool {
+        self.repeated > 0 && self.delivered == 0 && self.begun.is_empty()
+    }
+
+    /// Whether nobody takes it, or had got it before.
+    pub(crate) fn is_unheard(&self) -> bool {
+        self.delivered == 0 && self.repeated == 0 && self.started.is_empty()
+    }
 }
 
 /// An event that was published, and who has got it.

@@ -127,6 +127,10 @@ pub(crate) enum AnswerKind {
         /// Number of those that decide themselves whether the event matches.
         undecided: u64,
         started: Vec<PlanId>,
+        /// Steps that had got it before.
+        repeated: u64,
+        /// Those of the started plans that began by this request.
+        begun: Vec<PlanId>,
     },
     /// The answer of a service, or why there is none.
     Keyed(Result<Payload, String>),

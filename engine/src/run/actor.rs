@@ -340,11 +340,11 @@ impl PlanActor {
     }
 
     /// Carries out somebody's order; the answer is given when its consequences are durable.
-    fn order(
+    fn order<T: Send + 'static>(
         &mut self,
-        reply: Completer<Result<(), PlanError>>,
+        reply: Completer<Result<T, PlanError>>,
         cx: &mut Context<'_, Self>,
-        order: impl FnOnce(&mut Decisions<'_>) -> Result<(), Refusal>,
+        order: impl FnOnce(&mut Decisions<'_>) -> Result<T, Refusal>,
     ) {
         let plan = self.id;
         let absence = self.absence();
@@ -356,14 +356,14 @@ impl PlanActor {
             Err(refusal) => {
                 let _late = reply.complete(Err(refusal.of(decisions.plan)));
             }
-            Ok(()) => self.answers.push(Box::new(move |outcome| {
+            Ok(done) => self.answers.push(Box::new(move |outcome| {
                 let answer = match outcome {
                     Ok(Verdict::LockTaken { name, holder }) => {
                         let problem =
                             format!("already active: plan {holder} has the lock «{name}»");
                         Err(PlanError::Refused { plan, problem })
                     }
-                    Ok(_) => Ok(()),
+                    Ok(_) => Ok(done),
                     Err(error) => Err(PlanError::Store(error.clone())),
                 };
                 let _late = reply.complete(answer);

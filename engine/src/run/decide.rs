@@ -1,5 +1,6 @@
 //! Decisions: the records and calls that follow from an event of a plan. No side effects.
 
+use super::message::Delivered;
 use crate::action::{
     timed_out, AnyAction, Cause, Next, Registry, RetryPolicy, Returned, Wishes, TIMED_OUT,
 };
@@ -261,13 +262,13 @@ impl Decisions<'_> {
         event: Option<String>,
         payload: Payload,
         by: Option<String>,
-    ) -> Result<(), String> {
+    ) -> Result<Delivered, String> {
         let Some(step) = self.plan.find_step(id) else {
             return Err(format!("it has no step {id}"));
         };
         // Also at the end: its sender may not have heard that it was taken.
         if event.as_ref().is_some_and(|event| step.seen.contains(event)) {
-            return Ok(());
+            return Ok(Delivered::Before);
         }
         if self.plan.state == PlanState::Stopped {
             return Err("it takes no events any more".to_owned());
@@ -293,7 +294,7 @@ impl Decisions<'_> {
         }
         self.record(Record::Event { step: id, at: self.now, id: event, payload, by });
         self.take_event(id);
-        Ok(())
+        Ok(Delivered::Now)
     }
 
     /// Timers and retries whose time has come.

@@ -33,9 +33,18 @@ pub(crate) struct Deliver {
     pub(crate) payload: Payload,
     /// Sender; `None` for the program itself.
     pub(crate) by: Option<String>,
-    pub(crate) reply: Completer<Result<(), PlanError>>,
+    pub(crate) reply: Completer<Result<Delivered, PlanError>>,
     /// Whether it is a dead letter if it is refused.
     pub(crate) is_kept: bool,
+}
+
+/// When a step got an event that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivered {
+    /// By this request.
+    Now,
+    /// By an earlier one with the same id.
+    Before,
 }
 
 /// Somebody wants something done with the plan.

@@ -87,6 +87,7 @@ pub(crate) use actor::PlanActor;
 pub(crate) use beats::{beat_soon, Heartbeat};
 pub(crate) use chunks::chunks_soon;
 pub(crate) use key::PlanKey;
+pub use message::Delivered;
 pub(crate) use message::{
     AskAgain, Begin, BeginChild, BeginElsewhere, Begun, Delay, Deliver, Follow, Order, PlanEnded,
     Report, Wake,

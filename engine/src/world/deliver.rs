@@ -9,7 +9,7 @@ use crate::error::{cut, not_taken, PayloadError, PlanError, TextTooLong};
 use crate::id::{PlanId, StepId};
 use crate::limits::{EVENT_ID_BYTES_MAX, REASON_BYTES_MAX};
 use crate::payload::Payload;
-use crate::run::Deliver;
+use crate::run::{Deliver, Delivered};
 
 impl World {
     /// As [`World::event`], with who has sent it: the history of the plan says so.
@@ -31,7 +31,7 @@ impl World {
         step: StepId,
         id: &str,
         event: &E,
-    ) -> Completion<Result<(), PlanError>> {
+    ) -> Completion<Result<Delivered, PlanError>> {
         self.send(plan, step, Some(id), Payload::of(event), None, false)
     }
 
@@ -43,7 +43,8 @@ impl World {
         payload: Result<Payload, PayloadError>,
         by: Option<String>,
     ) -> Completion<Result<(), PlanError>> {
-        self.send(plan, step, id, payload, by, true)
+        let sent = self.send(plan, step, id, payload, by, true);
+        sent.map(|sent| sent.map(|_| ()))
     }
 
     fn send(
@@ -54,7 +55,7 @@ impl World {
         payload: Result<Payload, PayloadError>,
         by: Option<String>,
         is_kept: bool,
-    ) -> Completion<Result<(), PlanError>> {
+    ) -> Completion<Result<Delivered, PlanError>> {
         let refused = |problem: String| Completion::done(Err(PlanError::Refused { plan, problem }));
         let payload = match payload {
             Ok(payload) => payload,
@@ -65,13 +66,15 @@ impl World {
             return Completion::done(Err(PlanError::EventId { plan, problem }));
         }
         let by = by.map(|by| cut(by, REASON_BYTES_MAX));
-        let (reply, done) = completion();
         let id = id.map(str::to_owned);
         if !self.shared().owns(plan) {
+            let (reply, done) = completion();
             let event = RequestKind::Event { plan, step, id, payload, by, is_kept };
             self.shared().ask_elsewhere(plan, event, reply);
-            return done;
+            // The answers of other worlds do not say when it was delivered.
+            return done.map(|done| done.map(|()| Delivered::Now));
         }
+        let (reply, done) = completion();
         let deliver = Deliver { step, id, payload, by, reply, is_kept };
         match self.plan_ref(plan).tell(deliver) {
             Ok(()) => done,

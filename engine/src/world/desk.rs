@@ -13,8 +13,8 @@ use crate::error::{not_taken, unanswered, PlanError, TriggerError};
 use crate::id::PlanId;
 use crate::payload::Payload;
 use crate::run::{
-    AskAgain, BeginChild, BeginElsewhere, Begun, Deliver, Follow, Heartbeat, Order, OrderKind,
-    PlanActor, PlanEnded, Report, Wake,
+    AskAgain, BeginChild, BeginElsewhere, Begun, Deliver, Delivered, Follow, Heartbeat, Order,
+    OrderKind, PlanActor, PlanEnded, Report, Wake,
 };
 use crate::schedule::{ScheduleError, ScheduleRequest};
 
@@ -49,7 +49,11 @@ impl Shared {
                 })
             }
             RequestKind::Event { plan, step, id, payload, by, is_kept } => {
-                self.order(plan, |reply| Deliver { step, id, payload, by, reply, is_kept })
+                let (reply, done) = completion();
+                let deliver = Deliver { step, id, payload, by, reply, is_kept };
+                self.hand(plan, deliver, done, |done: Result<Delivered, PlanError>| {
+                    AnswerKind::Done(done.map(|_| ()))
+                })
             }
             RequestKind::Order { plan, kind, by } => {
                 self.order(plan, |reply| Order { kind, by, reply })
@@ -129,9 +133,14 @@ impl Shared {
         self.hub().spawn(async move {
             let heard = plugin.take_event(&world, event).await;
             let _late = told.complete(Ok(Answer(match heard {
-                Ok(Heard { delivered, undecided, started }) => {
-                    let (delivered, undecided) = (delivered as u64, undecided as u64);
-                    AnswerKind::Published { delivered, undecided, started }
+                Ok(Heard { delivered, undecided, repeated, started, begun }) => {
+                    AnswerKind::Published {
+                        delivered: delivered as u64,
+                        undecided: undecided as u64,
+                        started,
+                        repeated: repeated as u64,
+                        begun,
+                    }
                 }
                 // The sender has to know whether it may try again.
                 Err(error) => AnswerKind::Begun(Err(error)),

@@ -75,6 +75,15 @@ impl Triggering {
         self
     }
 
+    /// The id of the plan if it is a new one: its key may have begun another one before.
+    pub(crate) fn id(&self) -> Option<PlanId> {
+        match &self.state {
+            State::Waiting { id, .. } => Some(*id),
+            State::Comparing(plan, ..) => Some(plan.id()),
+            State::Refused(_) => None,
+        }
+    }
+
     pub(super) fn is_refused(&self) -> bool {
         matches!(self.state, State::Refused(_))
     }

@@ -94,19 +94,21 @@ impl World {
             };
             let id = Some(id_again(&letter));
             let (plan, payload) = (letter.plan, letter.payload.clone());
-            let (reply, done) = completion();
             let step = to.unwrap_or(letter.step);
             let refused = |problem: String| PlanError::Refused { plan, problem };
             let (by, is_kept) = (None, false);
             if world.shared.owns(plan) {
+                let (reply, done) = completion();
                 let deliver = Deliver { step, id, payload, by, reply, is_kept };
                 let told = world.plan_ref(plan).tell(deliver);
                 told.map_err(|error| refused(not_taken(error.kind)))?;
+                done.await.map_err(|failure: Failure| refused(unanswered(&failure)))??;
             } else {
+                let (reply, done) = completion();
                 let event = RequestKind::Event { plan, step, id, payload, by, is_kept };
                 world.shared.ask_elsewhere(plan, event, reply);
+                done.await.map_err(|failure: Failure| refused(unanswered(&failure)))??;
             }
-            done.await.map_err(|failure: Failure| refused(unanswered(&failure)))??;
             world.shared.letters.remove(&letter);
             Ok(())
         })

@@ -50,6 +50,10 @@ pub struct Heard {
     pub delivered: usize,
     /// Number of those that decide themselves whether the event is meant.
     pub undecided: usize,
-    /// Plans that began with the event.
+    /// Steps that had got the event before.
+    pub repeated: usize,
+    /// Plans that began with the event, by this request or by an earlier one.
     pub started: Vec<PlanId>,
+    /// Those of them that began by this request.
+    pub begun: Vec<PlanId>,
 }

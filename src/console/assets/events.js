@@ -32,18 +32,19 @@ async function publish(reload) {
   const done = await order({ title: "Publish an event", text: "A CloudEvent: the flows that listen for such a one get it, and those that begin with one begin.", verb: "Publish", fields,
     perform: ({ type, source, subject, data = null }) => ask("publish", { text: JSON.stringify({ specversion: "1.0", id, type, source, data, ...(subject ? { subject } : {}) }) }) });
   if (!done) return;
-  say(html`It is durable. ${count(done.delivered, "task has", "tasks have")} got it${done.undecided > 0 && `, of which ${number(done.undecided)} still decide whether it is meant`};
+  say(html`It is durable. ${done.repeated > 0 && `${number(done.repeated)} had got it before. `}${count(done.delivered, "task has", "tasks have")} got it${done.undecided > 0 && `, of which ${number(done.undecided)} still decide whether it is meant`};
     ${" "}${count(done.started.length, "run has", "runs have")} begun.${done.started.slice(0, 10).map((one) => html` <${RunLink} key=${one} id=${one} />`)}`);
   reload();
 }
 
 /** Who has got an event, and the runs that began with it. */
 function Takers({ of }) {
-  const { delivered, undecided, takers, started } = of;
-  if (delivered === 0 && started.length === 0) return html`<span class="error-line">Nobody took it.</span>`;
+  const { delivered, undecided, repeated, takers, started } = of;
+  if (isUnheard(of)) return html`<span class="error-line">Nobody took it.</span>`;
   const more = delivered - takers.length;
   return html`${takers.map(({ plan, step, flow, task }) => html`<span key=${`${plan} ${step}`}>to «${taskName(task)}» of <${RunLink} id=${plan} text=${flow} /> </span>`)}
     ${more > 0 && html`<span>to ${count(more, "more task")} </span>`}${undecided > 0 && html`<span class="quiet">${number(undecided)} of them decide whether it is meant </span>`}
+    ${repeated > 0 && html`<span class="quiet">a repeat for ${number(repeated)} </span>`}
     ${started.map((plan) => html`<span key=${plan}>began <${RunLink} id=${plan} /> </span>`)}`;
 }
 
@@ -59,7 +60,7 @@ function line(one) {
     <td class="grow">${one.step && `to «${task}» `}${one.by && `by ${one.by} `}<span class="quiet">${one.why}</span></td></tr>`;
 }
 
-const isUnheard = ({ delivered, started }) => delivered === 0 && started.length === 0;
+const isUnheard = ({ delivered, repeated, started }) => delivered === 0 && !repeated && started.length === 0;
 /** What is listed by the choice of the reader. */
 const KINDS = {
   "": ["events and runs", (one) => one.type || !["step", "note"].includes(one.what)], event: ["events of outside", (one) => one.type || one.what === "event"],

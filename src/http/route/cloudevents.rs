@@ -14,7 +14,7 @@ use turnwheel_flow::{CloudEvent, Flows};
 use utoipa::IntoParams;
 
 use super::plans::page;
-use crate::api::{EventTaker, EventsDone, RecentEvent, RecentEvents};
+use crate::api::{EventTaker, EventsDone, PublishedEvent, RecentEvent, RecentEvents};
 use crate::http::body::{content_type, parse, Query, Raw, Who};
 use crate::http::code::Code;
 use crate::http::limits::EVENTS_AT_ONCE;
@@ -26,9 +26,11 @@ use crate::shape;
 /// Publishes events: CloudEvents 1.0 in structured, binary or batch mode
 ///
 /// The answer comes when each is durable with all its listeners. The same event again, by source
-/// and id, changes nothing for steps that have got it, so a request may be repeated. A task whose
-/// filter has a variable or a correlation decides itself whether it takes an event: `undecided` is
-/// the number of those.
+/// and id, changes nothing for steps that have got it and plans that began with it, so a request may be
+/// repeated: `repeated` is the number of those, and they do not count as `delivered`. A step that waits
+/// no more, such as one that has ended with the event, is not asked. A task whose filter has a variable
+/// or a correlation decides itself whether it takes an event: `undecided` is the number of those. `each`
+/// has the outcome of each event of a batch.
 #[utoipa::path(
     post, path = "/events", tag = "flows", operation_id = "publishEvents",
     request_body(content(
@@ -47,16 +49,32 @@ pub(in crate::http) async fn publish(
     let events = read(&headers, &body)?;
     let mut done = EventsDone { events: events.len() as u32, ..EventsDone::default() };
     for event in events {
-        let on = format!("{} {}", event.source, event.id);
+        let (source, id) = (event.source.clone(), event.id.clone());
+        let on = format!("{source} {id}");
         let published = flows.publish(event).await;
         let outcome = published.as_ref().map_or_else(ToString::to_string, |_| "done".to_owned());
         trace::audit(&who, "publish", &on, &outcome);
         let published = published?;
-        done.delivered += u32::try_from(published.delivered).unwrap_or(u32::MAX);
-        done.undecided += u32::try_from(published.undecided).unwrap_or(u32::MAX);
-        done.started.extend(published.started.iter().map(ToString::to_string));
+        let event = PublishedEvent {
+            source,
+            id,
+            is_repeated: published.is_repeated(),
+            delivered: number(published.delivered),
+            undecided: number(published.undecided),
+            repeated: number(published.repeated),
+            started: published.started.iter().map(ToString::to_string).collect(),
+        };
+        done.delivered += event.delivered;
+        done.undecided += event.undecided;
+        done.repeated += event.repeated;
+        done.started.extend(event.started.iter().cloned());
+        done.each.push(event);
     }
     Ok(Answer(done))
+}
+
+fn number(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// The requested events.
@@ -90,7 +108,6 @@ pub(in crate::http) async fn recent(
 
 /// A published event as the API shows it.
 fn shown(event: turnwheel_flow::RecentEvent) -> RecentEvent {
-    let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let taker = |it: turnwheel_flow::Taker| EventTaker {
         plan: it.plan.to_string(),
         step: it.step.0,
@@ -106,6 +123,7 @@ fn shown(event: turnwheel_flow::RecentEvent) -> RecentEvent {
         id: event.id,
         delivered: number(published.delivered),
         undecided: number(published.undecided),
+        repeated: number(published.repeated),
         takers: published.takers.into_iter().map(taker).collect(),
         started: published.started.iter().map(ToString::to_string).collect(),
     }

@@ -111,6 +111,41 @@ fn an_event_is_delivered_to_whom_it_may_mean_and_it_is_said_how_many_of_them_dec
 }
 
 #[test]
+fn an_event_that_is_published_again_is_told_as_a_repeat() {
+    let stage = Stage::new(FakeIo::new());
+    let flow = |name: &str, rest: &str| {
+        let head =
+            format!("document: {{ dsl: '1.0.3', namespace: t, name: {name}, version: '1.0.0' }}");
+        turnwheel_flow::load(&format!("{head}\n{rest}"), name).expect("it is right")
+    };
+    let begins =
+        "schedule: { on: { one: { with: { type: a } } } }\ndo: [ { s: { set: { a: 1 } } } ]\n";
+    let added = stage.sim.block_on(stage.flows.add(&flow("begins", begins)));
+    added.expect("it ends").expect("it is added");
+    let hears = |until: &str| {
+        format!("do: [ {{ hear: {{ listen: {{ to: {{ any: [ {{ with: {{ type: a }} }} ], {until} }} }} }} }} ]\n")
+    };
+    stage.start(&flow("hears", &hears("until: length == 2")), json!({}));
+    stage.pass(1);
+    let publish = |id: &str| {
+        let told = stage.publish(event(id, "a", json!({})));
+        stage.pass(1);
+        (told.delivered, told.repeated, told.started.len(), told.is_repeated())
+    };
+    assert_eq!(publish("1"), (1, 0, 1, false));
+    assert_eq!(publish("1"), (0, 2, 1, true), "a task and a plan had it");
+    stage.start(&flow("later", &hears("until: 'false'")), json!({}));
+    stage.pass(1);
+    assert_eq!(publish("1"), (1, 2, 1, false), "a task of after the first time gets it");
+    assert_eq!(publish("2"), (2, 0, 1, false));
+    assert_eq!(publish("2"), (0, 2, 1, true), "the task that has ended is not asked");
+    let recent = stage.flows.recent(2);
+    let told: Vec<_> = recent.iter().map(|it| it.published.repeated).collect();
+    assert_eq!(told, [2, 0]);
+    assert_eq!(stage.flows.unheard(), 0);
+}
+
+#[test]
 fn a_filter_that_cannot_be_evaluated_is_in_the_history_and_counted() {
     let stage = Stage::new(FakeIo::new());
     let flow = load(

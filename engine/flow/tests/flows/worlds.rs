@@ -63,6 +63,36 @@ fn an_event_reaches_those_who_listen_in_all_worlds() {
 }
 
 #[test]
+fn a_repeated_event_is_told_as_one_wherever_those_are_who_had_it() {
+    let stage = Stage::over(MemoryStore::new());
+    let (_first, flows) = executor(&stage, "first");
+    let (_second, far) = executor(&stage, "second");
+    let flow = |name: &str, rest: &str| {
+        let head =
+            format!("document: {{ dsl: '1.0.3', namespace: t, name: {name}, version: '1.0.0' }}");
+        turnwheel_flow::load(&format!("{head}\n{rest}"), name).expect("it is right")
+    };
+    let begins =
+        "schedule: { on: { one: { with: { type: a.b } } } }\ndo: [ { s: { set: { a: 1 } } } ]\n";
+    let begins = flow("begins", begins);
+    let hears = "do: [ { hear: { listen: { to: { any: [ { with: { type: a.b } } ], until: 'false' } } } } ]\n";
+    let hears = flow("hears", hears);
+    for at in [&flows, &far] {
+        for flow in [&begins, &hears] {
+            stage.passing(at.add(flow)).expect("it is added");
+        }
+        let plan = stage.passing(at.start(&hears, json!({}))).expect("it starts");
+        assert!(stage.view(&plan).waits_for().contains("a.b"), "{}", stage.view(&plan).waits_for());
+    }
+    let publish = |at: &Flows| {
+        let told = stage.passing(at.publish(event("1"))).expect("all are told");
+        (told.delivered, told.repeated, told.started.len(), told.is_repeated())
+    };
+    assert_eq!(publish(&flows), (2, 0, 1, false), "both worlds begin the same plan");
+    assert_eq!(publish(&far), (0, 3, 1, true));
+}
+
+#[test]
 fn a_schedule_may_launch_a_flow_that_was_added_at_another_world_just_now() {
     let stage = Stage::over(MemoryStore::new());
     let (_first, flows) = executor(&stage, "first");
