@@ -1,10 +1,15 @@
 //! Messages on a WebSocket of a service on loopback: what is sent and received, what goes wrong.
 #![expect(clippy::result_large_err, reason = "the library has chosen the answer of its callback")]
 
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 use tungstenite::handshake::server::{ErrorResponse, Request, Response};
 use tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 use tungstenite::protocol::frame::Frame;
@@ -259,4 +264,49 @@ fn what_belongs_to_the_connection_and_closed_addresses_are_refused() {
         let error = publish(&closed, &message(b"x")).expect_err("it is closed");
         assert_eq!(error.kind, IoErrorKind::Forbidden, "{}", error.message);
     }
+}
+
+/// A service over TLS whose certificate nobody knows, and that takes two connections: what it has read of
+/// each of them.
+fn untrusted() -> (u16, JoinHandle<[Vec<u8>; 2]>) {
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let leaf = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+    let leaf = leaf.self_signed(&key).expect("a certificate");
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![leaf.der().clone()], key)
+        .expect("a certificate");
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let work = thread::spawn(move || {
+        [(); 2].map(|()| {
+            let (stream, _) = listener.accept().expect("a connection");
+            let tls = ServerConnection::new(Arc::clone(&config)).expect("a configuration");
+            let (mut stream, mut read) = (StreamOwned::new(tls, stream), Vec::new());
+            // It ends with the refusal of the client.
+            let refused = stream.flush().and_then(|()| stream.read_to_end(&mut read));
+            refused.expect_err("the client has ended it");
+            read
+        })
+    });
+    (port, work)
+}
+
+#[test]
+fn a_service_with_a_certificate_that_nobody_vouches_for_gets_no_request() {
+    let (port, service) = untrusted();
+    let mut channel = channel(port);
+    (channel.host, channel.is_tls) = ("localhost".to_owned(), true);
+    channel.token = Some("s3cret".to_owned());
+    let sent = publish(&channel, &message(b"x")).expect_err("it is not trusted");
+    let (received, taken) = receive(IoOptions::default(), &channel, 1, LONG);
+    for error in [sent, received.expect_err("it is not trusted")] {
+        assert_eq!(error.kind, IoErrorKind::Communication);
+        assert!(error.message.contains("TLS: invalid peer certificate"), "{}", error.message);
+    }
+    assert_eq!((taken.len(), service.join().expect("it does not panic")), (0, [vec![], vec![]]));
 }

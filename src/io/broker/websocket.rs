@@ -11,7 +11,8 @@ use base64::Engine as _;
 use futures_util::{SinkExt as _, StreamExt as _};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::TlsConnector;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::handshake::client::Request;
@@ -131,13 +132,31 @@ async fn connect(
     stream.set_nodelay(true).map_err(|error| wrong(&error))?;
     let wire: Box<dyn Wire> = match channel.is_tls {
         false => Box::new(stream),
-        true => {
-            let name = ServerName::try_from(channel.host.clone()).map_err(|error| wrong(&error))?;
-            let config = Arc::new(tls::config(Vec::new(), None)?);
-            let stream = TlsConnector::from(config).connect(name, stream).await;
-            Box::new(stream.map_err(|error| wrong(&format_args!("TLS: {error}")))?)
-        }
+        true => Box::new(secured(channel, stream, Vec::new()).await?),
     };
+    open(channel, request, wire, limit).await
+}
+
+/// TLS with a service. Without roots they are the built-in ones.
+async fn secured(
+    channel: &BrokerChannel,
+    stream: TcpStream,
+    roots: Vec<CertificateDer<'static>>,
+) -> Result<TlsStream<TcpStream>, IoError> {
+    let wrong = |problem: &dyn Display| told(channel, IoErrorKind::Communication, problem);
+    let name = ServerName::try_from(channel.host.clone()).map_err(|error| wrong(&error))?;
+    let config = Arc::new(tls::config(roots, None)?);
+    let stream = TlsConnector::from(config).connect(name, stream).await;
+    stream.map_err(|error| wrong(&format_args!("TLS: {error}")))
+}
+
+/// Asks the service to open a WebSocket.
+async fn open(
+    channel: &BrokerChannel,
+    request: Request,
+    wire: Box<dyn Wire>,
+    limit: usize,
+) -> Result<Socket, IoError> {
     let config =
         WebSocketConfig::default().max_message_size(Some(limit)).max_frame_size(Some(limit));
     let opened = client_async_with_config(request, wire, Some(config)).await;
@@ -198,4 +217,121 @@ fn failed(channel: &BrokerChannel, error: &Error) -> IoError {
 
 fn told(channel: &BrokerChannel, kind: IoErrorKind, problem: &dyn Display) -> IoError {
     IoError::new(kind, format!("{}: {problem}", channel.shown()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread::{self, JoinHandle};
+
+    use tokio_rustls::rustls::crypto::ring::default_provider;
+    use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+    use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
+    use turnwheel_flow::Broker;
+
+    use super::*;
+
+    /// A WebSocket over TLS on loopback that takes one connection.
+    struct Service {
+        port: u16,
+        /// The root that vouches for its certificate.
+        root: CertificateDer<'static>,
+        /// The texts that it has read; nothing if there was no connection of TLS.
+        work: JoinHandle<Option<Vec<String>>>,
+    }
+
+    impl Service {
+        fn begin(name: &str) -> Self {
+            let mut root = rcgen::CertificateParams::new(Vec::new()).expect("no names");
+            root.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+            let root_key = rcgen::KeyPair::generate().expect("a key");
+            let made = root.self_signed(&root_key).expect("a root");
+            let issuer = rcgen::Issuer::new(root, root_key);
+            let key = rcgen::KeyPair::generate().expect("a key");
+            let leaf = rcgen::CertificateParams::new(vec![name.to_owned()]).expect("a name");
+            let leaf = leaf.signed_by(&key, &issuer).expect("a certificate");
+            let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+            let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+                .with_safe_default_protocol_versions()
+                .expect("versions")
+                .with_no_client_auth()
+                .with_single_cert(vec![leaf.der().clone()], key)
+                .expect("a certificate");
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+            let port = listener.local_addr().expect("bound").port();
+            let work = thread::spawn(move || {
+                let (stream, _) = listener.accept().expect("a connection");
+                let tls = ServerConnection::new(Arc::new(config)).expect("a configuration");
+                let mut socket = tungstenite::accept(StreamOwned::new(tls, stream)).ok()?;
+                socket.send(Message::text("welcome")).expect("it listens");
+                let mut texts = Vec::new();
+                while let Ok(message) = socket.read() {
+                    texts.extend(message.is_text().then(|| message.to_string()));
+                }
+                Some(texts)
+            });
+            Self { port, root: made.der().clone(), work }
+        }
+    }
+
+    /// Sends a text and reads one.
+    async fn talk(
+        channel: &BrokerChannel,
+        root: CertificateDer<'static>,
+    ) -> Result<String, IoError> {
+        let request = request(channel, &[])?;
+        assert!(request.uri().to_string().starts_with("wss://"), "{}", request.uri());
+        let stream = TcpStream::connect(("127.0.0.1", channel.port)).await.expect("it listens");
+        let wire = secured(channel, stream, vec![root]).await?;
+        let mut socket = open(channel, request, Box::new(wire), 1_024).await?;
+        socket.send(Message::text("hello")).await.expect("it listens");
+        let first = socket.next().await.expect("a message").expect("a message");
+        end(&mut socket, channel).await?;
+        Ok(first.to_string())
+    }
+
+    fn channel(host: &str, port: u16) -> BrokerChannel {
+        BrokerChannel {
+            protocol: Broker::WebSocket,
+            host: host.to_owned(),
+            port,
+            is_tls: true,
+            vhost: "/".to_owned(),
+            login: None,
+            token: None,
+            address: "v1/rooms/7".to_owned(),
+            queue: None,
+            exchange: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn messages_go_over_tls_to_a_service_whose_name_its_root_vouches_for() {
+        for name in ["localhost", "127.0.0.1"] {
+            let service = Service::begin(name);
+            let told = talk(&channel(name, service.port), service.root).await;
+            assert_eq!(told.expect("it is trusted"), "welcome");
+            let read = service.work.join().expect("it does not panic");
+            assert_eq!(read, Some(vec!["hello".to_owned()]));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_service_of_another_name_or_of_another_root_gets_no_message() {
+        let service = Service::begin("shop.example.org");
+        let refused = talk(&channel("localhost", service.port), service.root).await;
+        let error = refused.expect_err("it has another name");
+        assert_eq!(error.kind, IoErrorKind::Communication);
+        assert!(error.message.contains("TLS") && error.message.contains("shop"), "{error:?}");
+        assert_eq!(service.work.join().expect("it does not panic"), None);
+
+        let (service, other) = (Service::begin("localhost"), Service::begin("localhost"));
+        let refused = talk(&channel("localhost", service.port), other.root).await;
+        let error = refused.expect_err("nobody vouches for it");
+        assert!(error.message.contains("UnknownIssuer"), "{error:?}");
+        assert_eq!(service.work.join().expect("it does not panic"), None);
+        // The other one waits for a connection.
+        drop(TcpStream::connect(("127.0.0.1", other.port)).await.expect("it listens"));
+        assert_eq!(other.work.join().expect("it does not panic"), None);
+    }
 }
