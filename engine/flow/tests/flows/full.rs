@@ -134,3 +134,20 @@ fn start_over_a_full_store_works_and_plans_go_on_once_when_there_is_room() {
         }
     }
 }
+
+#[test]
+fn event_that_a_full_store_has_refused_halfway_reaches_the_others_once_there_is_room() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = SqliteStore::new(folder.path().join("plans.db")).sync(SqliteSync::Off);
+    let store = FaultStore::new(file);
+    // The process goes on, and the sender does not repeat the event.
+    let (place, plans) = killed(&store);
+    assert!(place.publish().is_err(), "some have it, and some do not");
+    store.heal();
+    place.sim.advance(Duration::from_secs(120));
+    for (plan, done) in plans {
+        let view = place.sim.block_on(place.world.plan(plan).view()).expect("it ends");
+        assert_eq!(result(&view.expect("it is there")).expect("it ends well"), done);
+    }
+    assert_eq!(place.publish().expect("there is room"), 0, "nobody waits");
+}
