@@ -198,8 +198,8 @@ pub fn after_entry(
     Plan::after_entry(before, id, place, records).map_err(|error| error.to_string())
 }
 
-/// Sends an event that is no dead letter if it is refused. Whether the step had it before is known of
-/// plans of this world only.
+/// Sends an event that is no dead letter if it is refused. Whether the step had it before is known
+/// of plans of this world only.
 pub fn offer<E: Serialize>(
     world: &World,
     plan: PlanId,

@@ -266,8 +266,8 @@ fn what_belongs_to_the_connection_and_closed_addresses_are_refused() {
     }
 }
 
-/// A service over TLS whose certificate nobody knows, and that takes two connections: what it has read of
-/// each of them.
+/// A service over TLS whose certificate nobody knows, and that takes two connections: what it has
+/// read of each of them.
 fn untrusted() -> (u16, JoinHandle<[Vec<u8>; 2]>) {
     let key = rcgen::KeyPair::generate().expect("a key");
     let leaf = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");

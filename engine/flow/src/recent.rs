@@ -40,8 +40,8 @@ pub struct Published {
     /// because an expression fails on this event (the history of their plan then says so).
     pub undecided: usize,
     /// Steps that still wait for events and had got it before, and plans that had begun with it
-    /// before, by its source and id: nothing has changed for them. If a world went away meanwhile, some of
-    /// them may have got it by this publication.
+    /// before, by its source and id: nothing has changed for them. If a world went away meanwhile,
+    /// some of them may have got it by this publication.
     pub repeated: usize,
     /// Plans that began with it, by this publication or by an earlier one.
     pub started: Vec<PlanId>,

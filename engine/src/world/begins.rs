@@ -1,5 +1,6 @@
-//! Requests to begin plans of other worlds that have no answer yet. What is said to such a plan meanwhile waits for
-//! the answer: if it came first it would find no plan, and the plan would begin afterwards.
+//! Requests to begin plans of other worlds that have no answer yet. What is said to such a plan
+//! meanwhile waits for the answer: if it came first it would find no plan, and the plan would begin
+//! afterwards.
 //!
 //! | request to begin | what is said | then |
 //! | --- | --- | --- |
@@ -8,9 +9,10 @@
 //! | under way | to begin | it is left out: the one under way goes to each owner in turn |
 //! | under way | anything else | it waits, and is sent after the answer, or after the request was given up |
 //!
-//! Nothing of it is stored. The next owner of a plan that asks for others asks for all of them again, in the same order; the former
-//! owner gives its requests up when it loses the plan. A request that was given up may still be on its way in the store, which
-//! carries the requests of a node in their order: it comes before what is sent after it.
+//! Nothing of it is stored. The next owner of a plan that asks for others asks for all of them
+//! again, in the same order; the former owner gives its requests up when it loses the plan. A
+//! request that was given up may still be on its way in the store, which carries the requests of a
+//! node in their order: it comes before what is sent after it.
 
 use std::collections::HashMap;
 use std::future::Future;

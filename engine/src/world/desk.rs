@@ -51,9 +51,8 @@ impl Shared {
             RequestKind::Event { plan, step, id, payload, by, is_kept } => {
                 let (reply, done) = completion();
                 let deliver = Deliver { step, id, payload, by, reply, is_kept };
-                self.hand(plan, deliver, done, |done: Result<Delivered, PlanError>| {
-                    AnswerKind::Done(done.map(|_| ()))
-                })
+                let told = |done: Result<Delivered, PlanError>| AnswerKind::Done(done.map(drop));
+                self.hand(plan, deliver, done, told)
             }
             RequestKind::Order { plan, kind, by } => {
                 self.order(plan, |reply| Order { kind, by, reply })

@@ -34,8 +34,8 @@ impl Shared {
         self.journal().directory().owns(self.epoch(), plan)
     }
 
-    /// Says something to a plan, wherever it is: never before a request to begin it that is under way. If it could
-    /// not be said, `again` says what to do.
+    /// Says something to a plan, wherever it is: never before a request to begin it that is under
+    /// way. If it could not be said, `again` says what to do.
     pub(crate) fn tell_plan(
         self: &Arc<Self>,
         plan: PlanId,

@@ -89,7 +89,8 @@ impl Net {
         self.cut.lock().expect("no panic here").clear();
     }
 
-    /// Holds the next request of this name to a world back until it is let go: later ones come before it.
+    /// Holds the next request of this name to a world back until it is let go: later ones come
+    /// before it.
     pub(crate) fn hold_next(&self, world: &World, name: &'static str) {
         self.held.lock().expect("no panic here").next = Some((world.id(), name));
     }

@@ -356,8 +356,9 @@ impl RunAsync for Race {
     }
 }
 
-/// A plan asks for one that is another world's. This is done to it while the request to begin is on its way,
-/// and that comes last. Returns the result of the plan that asks, and of the one that it has asked for.
+/// A plan asks for one that is another world's. This is done to it while the request to begin is on
+/// its way, and that comes last. Returns the result of the plan that asks, and of the one that it
+/// has asked for.
 fn told_before_it_begins(
     stage: &Stage,
     order: impl Fn(&World, PlanId) -> Completion<Result<(), PlanError>>,

@@ -26,11 +26,11 @@ use crate::shape;
 /// Publishes events: CloudEvents 1.0 in structured, binary or batch mode
 ///
 /// The answer comes when each is durable with all its listeners. The same event again, by source
-/// and id, changes nothing for steps that have got it and plans that began with it, so a request may be
-/// repeated: `repeated` is the number of those, and they do not count as `delivered`. A step that waits
-/// no more, such as one that has ended with the event, is not asked. A task whose filter has a variable
-/// or a correlation decides itself whether it takes an event: `undecided` is the number of those. `each`
-/// has the outcome of each event of a batch.
+/// and id, changes nothing for steps that have got it and plans that began with it, so a request
+/// may be repeated: `repeated` is the number of those, and they do not count as `delivered`. A step
+/// that waits no more, such as one that has ended with the event, is not asked. A task whose filter
+/// has a variable or a correlation decides itself whether it takes an event: `undecided` is the
+/// number of those. `each` has the outcome of each event of a batch.
 #[utoipa::path(
     post, path = "/events", tag = "flows", operation_id = "publishEvents",
     request_body(content(

@@ -199,8 +199,8 @@ fn pieces(text: &str) -> Vec<Piece> {
     pieces
 }
 
-/// Position of the brace that closes an expression: braces in it, in its texts and in its comments do
-/// not. A comment on the last line would never end: the brace closes the expression there.
+/// Position of the brace that closes an expression: braces in it, in its texts and in its comments
+/// do not. A comment on the last line would never end: the brace closes the expression there.
 fn closing(inner: &str) -> Option<usize> {
     let mut depth = 0_usize;
     let mut texts: Vec<usize> = Vec::new();
@@ -246,8 +246,8 @@ fn closing(inner: &str) -> Option<usize> {
     None
 }
 
-/// Length of a comment with the end of its line; nothing if it is on the last one. As of jq 1.7, a line
-/// that ends with an odd number of backslashes goes on on the next one.
+/// Length of a comment with the end of its line; nothing if it is on the last one. As of jq 1.7, a
+/// line that ends with an odd number of backslashes goes on on the next one.
 fn comment_end(comment: &str) -> Option<usize> {
     let mut end = 0;
     for line in comment.split_inclusive('\n') {
