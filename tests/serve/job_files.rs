@@ -86,5 +86,13 @@ fn the_second_of_two_editors_gets_a_conflict() {
     assert_eq!(server.get("/api/v1/jobs/shared").ok()["spec"]["config"]["command"], "ann");
     put(&[("if-match", "soon")], "eve").is_problem(400, "query-invalid");
     assert_eq!(put(&[("if-match", "*")], "last").ok()["revision"], 3);
+    let toggle = |tag: &str| {
+        let headers = [("if-match", tag)];
+        server.send("POST", "/api/v1/jobs/shared/toggle", &headers, Some("{}"))
+    };
+    toggle("\"2\"").is_problem(412, "precondition-failed");
+    assert_eq!(server.get("/api/v1/jobs/shared").ok()["spec"]["disabled"], json!(false));
+    let off = toggle("\"3\"").ok();
+    assert_eq!((&off["spec"]["disabled"], &off["revision"]), (&json!(true), &json!(4)));
     server.stopped();
 }

@@ -88,6 +88,32 @@ fn a_job_runs_a_flow_once_and_has_its_output() {
 }
 
 #[test]
+fn a_flow_of_a_job_is_found_again_when_the_server_was_killed_as_it_began() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    server.post("/api/v1/flows", &flow("brief", json!({"wait": {"seconds": 2}}))).ok();
+    let job = json!({
+        "schedule": "@manually", "executor": "flow", "config": {"flow": "brief"},
+        "overlap": "forbid", "unknown": "fail",
+    });
+    put(&server, "keeps", &job);
+    server.post("/api/v1/jobs/keeps/run", &json!({})).ok();
+    let flows = |server: &Serve| {
+        let plans = server.get("/api/v1/plans?labels=job%3Dkeeps").ok();
+        let plans = plans["plans"].as_array().expect("a list").clone();
+        plans.into_iter().filter(|plan| plan["action"] != "job.run").count()
+    };
+    // The first call of the executor looks at the flow for a second.
+    eventually("the flow has begun", || (flows(&server) == 1).then_some(()));
+    server.killed();
+    let server = place.serve(&[]);
+    let launch = over(&server, "keeps");
+    assert_eq!((&launch["id"], &launch["state"]), (&json!(1), &json!("succeeded")), "{launch}");
+    assert_eq!(flows(&server), 1, "it is the same flow");
+    server.stopped();
+}
+
+#[test]
 fn names_of_executors_that_are_not_here_are_refused_with_what_to_do() {
     let place = Place::new();
     let server = place.serve(&["--allow-shell"]);

@@ -98,6 +98,13 @@ impl Action for RunJob {
         OnInterrupt::Fail
     }
 
+    fn on_interrupt_of(&self, work: &Work) -> OnInterrupt {
+        match self.executors.find(&work.executor) {
+            Ok(executor) if executor.finds_its_own() => OnInterrupt::RunAgain,
+            _ => OnInterrupt::Fail,
+        }
+    }
+
     fn is_cancellable(&self) -> bool {
         true
     }

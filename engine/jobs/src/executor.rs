@@ -157,6 +157,12 @@ pub trait Executor: Send + Sync + fmt::Debug + 'static {
         false
     }
 
+    /// Whether a call finds what an earlier call of the same attempt has begun, by [`Work::key`]: then it is
+    /// called again after its process was killed, and else the outcome of the attempt is unknown.
+    fn finds_its_own(&self) -> bool {
+        false
+    }
+
     /// Does an attempt, or asks about one that goes on.
     fn execute(&self, work: &Work, call: &Call<'_>) -> Verdict;
 }

@@ -98,7 +98,7 @@ pub(crate) trait AnyAction: Send + Sync {
     fn takes_events(&self) -> bool;
     fn check_event(&self, event: &Payload) -> Result<(), ActionError>;
     fn scheduled(&self, input: &Payload) -> Result<Vec<(String, String)>, ActionError>;
-    fn on_interrupt(&self) -> OnInterrupt;
+    fn on_interrupt(&self, input: &Payload) -> OnInterrupt;
     fn is_cancellable(&self) -> bool;
     fn cleans_up_when_skipped(&self) -> bool;
     fn hooks(&self) -> On;
@@ -220,8 +220,12 @@ impl<A: Action> AnyAction for A {
         guarded::<A, _>("scheduled", Ok(Vec::new()), scheduled)
     }
 
-    fn on_interrupt(&self) -> OnInterrupt {
-        guarded::<A, _>("on_interrupt", OnInterrupt::Pause, || Action::on_interrupt(self))
+    fn on_interrupt(&self, input: &Payload) -> OnInterrupt {
+        guarded::<A, _>("on_interrupt", OnInterrupt::Pause, || match input.read() {
+            Ok(input) => Action::on_interrupt_of(self, &input),
+            // The call says what is wrong with it.
+            Err(_) => Action::on_interrupt(self),
+        })
     }
 
     fn is_cancellable(&self) -> bool {

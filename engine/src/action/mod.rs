@@ -277,6 +277,12 @@ pub trait Action: Sized + Send + Sync + 'static {
         OnInterrupt::RunAgain
     }
 
+    /// The same for this input: by default that of all.
+    fn on_interrupt_of(&self, input: &Self::Input) -> OnInterrupt {
+        let _any = input;
+        self.on_interrupt()
+    }
+
     /// Whether its suspended run step is called with [`Cause::Cancel`] when the plan is cancelled;
     /// else it is ended without being asked. Code that runs sees
     /// [`StepContext::is_cancelled`] in both cases.

@@ -14,7 +14,7 @@ use turnwheel_runtime::Completer;
 
 use super::decide::Decisions;
 use super::{PlanActor, PlanKey};
-use crate::action::{crashes, interrupted, silent, AnyAction, OnInterrupt, CRASHES};
+use crate::action::{crashes, interrupted, silent, OnInterrupt, CRASHES};
 use crate::error::PlanError;
 use crate::id::{PlanId, StepId};
 use crate::limits::{BEATS_BEHIND, SILENCES_MAX};
@@ -188,7 +188,7 @@ impl Decisions<'_> {
             self.mark(vec![id], StepState::Cancelled, why);
             return self.part_ended(id);
         }
-        let policy = self.action_of(id).map_or(OnInterrupt::Fail, AnyAction::on_interrupt);
+        let policy = self.on_interrupt(id).unwrap_or(OnInterrupt::Fail);
         let is_again = policy == OnInterrupt::RunAgain && beat.missed < SILENCES_MAX;
         let error = (!is_again).then(|| silent(beat.within.unwrap_or_default()));
         self.record(Record::Silent { step: id, at: self.now, error });
@@ -198,10 +198,16 @@ impl Decisions<'_> {
         }
     }
 
+    /// Policy of a step for calls that were interrupted; nothing if its action is not known here.
+    fn on_interrupt(&self, step: StepId) -> Option<OnInterrupt> {
+        let data = self.plan.action(self.plan.step(step).action);
+        self.action_of(step).map(|action| action.on_interrupt(&data.input))
+    }
+
     /// Decides about a step whose code ran when the previous world ended. If that world ended
     /// without closing, `unclean_ends_max` is the maximum number of such ends in a row.
     pub(super) fn interrupted(&mut self, step: StepId, unclean_ends_max: Option<u32>) {
-        let policy = self.action_of(step).map(AnyAction::on_interrupt);
+        let policy = self.on_interrupt(step);
         let fails = matches!(policy, Some(OnInterrupt::Fail | OnInterrupt::Pause));
         let crashes = unclean_ends_max.and_then(|max| self.unclean_end(step, max));
         let error = crashes.or_else(|| fails.then(interrupted));
@@ -232,9 +238,7 @@ impl Decisions<'_> {
             let error = step.error.as_ref().filter(|_| !step.is_rescued);
             error.is_some_and(|error| matches!(error.kind.as_str(), "interrupted" | "silent"))
         };
-        let pauses = |id| {
-            self.action_of(id).is_some_and(|action| action.on_interrupt() == OnInterrupt::Pause)
-        };
+        let pauses = |id| self.on_interrupt(id) == Some(OnInterrupt::Pause);
         self.crashed().is_some()
             || self.plan.failed_steps().any(|step| interrupted(step) && pauses(step.id))
     }

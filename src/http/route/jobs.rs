@@ -305,6 +305,7 @@ pub(in crate::http) struct Toggle {
         ("name" = String, Path, description = "The name of the job"),
         ("Idempotency-Key" = Option<String>, Header,
             description = "The body has to say «disabled» then"),
+        ("If-Match" = Option<String>, Header, description = "The ETag of the job that is edited"),
     ),
     responses((status = 200, description = JOB, body = JobInfo)),
 )]
@@ -313,6 +314,7 @@ pub(in crate::http) async fn toggle(
     Who(who): Who,
     Key(key): Key,
     NameAt(name): NameAt,
+    wanted: Precondition,
     Json(toggle): Json<Toggle>,
 ) -> Result<Answer<Value>, Problem> {
     if key.is_some() && toggle.disabled.is_none() {
@@ -320,7 +322,15 @@ pub(in crate::http) async fn toggle(
                       undo the first one";
         return Err(Problem::new(Code::BodyInvalid, format!("the body: {detail}")));
     }
-    let toggled = jobs(&api)?.toggle(&name, toggle.disabled, &who.name).await?;
+    let toggled = match found(&api, &name).await?.filter(|_| wanted.has_tags()) {
+        None => jobs(&api)?.toggle(&name, toggle.disabled, &who.name).await?,
+        Some(view) => {
+            wanted.check(&format!("the job «{name}»"), Some(&view.revision.to_string()))?;
+            let disabled = toggle.disabled.unwrap_or(!view.spec.disabled);
+            let spec = turnwheel_jobs::JobSpec { disabled, ..view.spec };
+            jobs(&api)?.put(spec, Some(view.revision), &who.name).await?
+        }
+    };
     note(&who, "toggle", &name, &toggled);
     Ok(Answer(show::job(&toggled?)))
 }

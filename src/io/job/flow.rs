@@ -64,6 +64,11 @@ impl Executor for FlowRuns {
         })
     }
 
+    /// The flow of an attempt has a key.
+    fn finds_its_own(&self) -> bool {
+        true
+    }
+
     fn execute(&self, work: &Work, call: &Call<'_>) -> Verdict {
         let Some(world) = call.world() else { return Verdict::Later(PAUSE) };
         // A cancel comes once: nobody looks again, so it is tried until the flow was told.
