@@ -301,7 +301,7 @@ pub const WATCH_BYTES_MAX: usize = 16 * 1_024 * 1_024;
 pub const WATCH_PAGE: usize = 256;
 
 /// Pause between two looks at a store that several processes share, for entries of the others,
-/// while there are some. Each look has two or three statements.
+/// while there are some. A look has one statement, and one more for each page of entries.
 pub const FEED_PAUSE_MIN: Duration = Duration::from_millis(20);
 
 /// The same while nothing comes: four statements a second of a node at which somebody listens.

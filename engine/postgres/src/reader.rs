@@ -8,8 +8,8 @@ use tokio_postgres::Row;
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 use turnwheel_engine::store::aside::{whole_again, ValueId};
 use turnwheel_engine::store::{
-    slot_of, Count, Filter, Found, Loaded, PlanRow, ScheduleRow, Seq, Slots, StateRow, StateScan,
-    StoreReader, Tally, Worlds, Written,
+    slot_of, Count, Filter, Found, Loaded, Newest, PlanRow, ScheduleRow, Seq, Slots, StateRow,
+    StateScan, StoreReader, Tally, Worlds, Written,
 };
 use turnwheel_engine::{PlanId, StoreError, Time};
 use uuid::Uuid;
@@ -179,13 +179,19 @@ impl StoreReader for Reader {
     /// The transactions that have locked rows of writers: each commit does so before it takes its
     /// places, and keeps that lock on the table until its entries are visible. Transactions of
     /// other programs do not count, however long they last.
-    fn writes_under_way(&mut self) -> Result<Vec<String>, StoreError> {
-        let sql = "SELECT DISTINCT virtualtransaction FROM pg_catalog.pg_locks
-            WHERE relation = 'tw.writers'::pg_catalog.regclass AND granted
-                AND mode IN ('RowShareLock', 'RowExclusiveLock')
-                AND database = (SELECT oid FROM pg_catalog.pg_database
-                    WHERE datname = pg_catalog.current_database())";
-        self.session.read(sql, &[])?.iter().map(|row| string(row, 0)).collect()
+    ///
+    /// One statement shows both. It sees the entries of a snapshot that is taken before it runs,
+    /// and the locks at the moment at which it reads them, which is later.
+    fn newest(&mut self) -> Result<Newest, StoreError> {
+        let sql = "SELECT coalesce((SELECT max(seq) FROM tw.journal), 0),
+            ARRAY(SELECT DISTINCT virtualtransaction FROM pg_catalog.pg_locks
+                WHERE relation = 'tw.writers'::pg_catalog.regclass AND granted
+                    AND mode IN ('RowShareLock', 'RowExclusiveLock')
+                    AND database = (SELECT oid FROM pg_catalog.pg_database
+                        WHERE datname = pg_catalog.current_database()))";
+        let rows = self.session.read(sql, &[])?;
+        let row = rows.first().ok_or_else(|| StoreError::Failed("no answer".to_owned()))?;
+        Ok(Newest { seq: count(row, 0)?, under_way: cell(row, 1)? })
     }
 
     fn behind(&mut self) -> Result<Vec<(PlanId, Seq)>, StoreError> {

@@ -16,8 +16,8 @@ use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
 use super::aside::{parts as parts_aside, Parts};
 use super::{
-    Append, Batch, Change, Count, Filter, Found, Loaded, Members, PlanRow, Removal, RowWrite,
-    ScheduleRow, ScheduleWrite, Seq, Slots, StateRow, StateScan, Store, StoreKeeper, StoreReader,
+    Append, Batch, Change, Count, Filter, Found, Loaded, Members, Newest, PlanRow, Removal,
+    RowWrite, ScheduleRow, ScheduleWrite, Seq, Slots, StateRow, StateScan, Store, StoreKeeper, StoreReader,
     StoreWriter, Swap, Tally, Upkeep, Verdict, Worlds, WorldsWrite, Written, LETTERS, LETTER_SLOT,
 };
 use crate::error::StoreError;
@@ -355,8 +355,8 @@ impl StoreReader for Reader {
         self.inner.last_place()
     }
 
-    fn writes_under_way(&mut self) -> Result<Vec<String>, StoreError> {
-        self.inner.writes_under_way()
+    fn newest(&mut self) -> Result<Newest, StoreError> {
+        self.inner.newest()
     }
 
     fn locks(&mut self) -> Result<Vec<(String, PlanId)>, StoreError> {

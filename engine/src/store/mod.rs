@@ -36,7 +36,9 @@ pub use copy::{copy, Content, CopyError};
 pub use filter::{Filter, Order};
 pub use members::{Beat, Hint, Mail, Members};
 pub use memory::MemoryStore;
-pub use reading::{Count, Found, Loaded, PlanRow, StateRow, StateScan, StoreReader, Written};
+pub use reading::{
+    Count, Found, Loaded, Newest, PlanRow, StateRow, StateScan, StoreReader, Written,
+};
 pub use search::{search, SearchPage};
 pub use tally::{Tallies, Tally};
 pub(crate) use view::read_plan;

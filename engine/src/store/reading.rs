@@ -69,15 +69,15 @@ pub trait StoreReader: Send {
     /// The store failed.
     fn last_place(&mut self) -> Result<Seq, StoreError>;
 
-    /// The writes that are under way and may have taken places already, by any names that are used
-    /// once. Entries of a write that took a place before this call and is not named are visible to
-    /// reads that begin after it. Empty for stores that give places out as entries become visible.
+    /// The newest visible entry, and the writes that are under way after it was read. An entry at
+    /// its place or before it is visible to reads that begin after this call, unless its write is
+    /// named. As provided: for stores that give places out as entries become visible.
     ///
     /// # Errors
     ///
     /// The store failed.
-    fn writes_under_way(&mut self) -> Result<Vec<String>, StoreError> {
-        Ok(Vec::new())
+    fn newest(&mut self) -> Result<Newest, StoreError> {
+        Ok(Newest { seq: self.last_place()?, under_way: Vec::new() })
     }
 
     /// The locks that plans have, by name.
@@ -415,6 +415,17 @@ pub struct Written {
     pub prev: Seq,
     /// The records, encoded.
     pub records: Vec<u8>,
+}
+
+/// The end of a journal, as a reader sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Newest {
+    /// The place of the newest visible entry, or of a later one that was removed; 0 if there was
+    /// none.
+    pub seq: Seq,
+    /// The writes that may have taken places and are not visible yet. No two writes under way have
+    /// the same name, and no later write of the same run of the database.
+    pub under_way: Vec<String>,
 }
 
 /// Data of a plan without its journal.

@@ -40,8 +40,7 @@ pub(crate) struct Feed {
 #[derive(Default)]
 struct State {
     is_running: bool,
-    /// The listeners have all entries up to this one; unknown at the start. It is that of a visible
-    /// entry: places of writes that were taken back may be given out again after a crash.
+    /// The listeners have all entries up to this one; unknown at the start. It was visible.
     at: Option<Seq>,
     listeners: Listeners,
     /// Those who wait for the first place.
@@ -208,14 +207,15 @@ impl Reading {
     /// Reads entries after the place that was looked at; the listeners are at `at`.
     fn look(&mut self, reader: &mut dyn StoreReader, at: Option<Seq>) -> Result<Found, StoreError> {
         if self.looked >= self.horizon.complete() {
-            // In this order: a write that has a place up to `last` has begun by now.
-            let last = reader.last_place()?;
-            if at.is_some_and(|at| at > last) {
-                return Ok(Found::Lost(last));
+            let newest = reader.newest()?;
+            // The entry at `at` may have been removed. Its place was given out all the same.
+            if let Some(at) = at.filter(|at| *at > newest.seq) {
+                let last = reader.last_place()?;
+                if at > last {
+                    return Ok(Found::Lost(last));
+                }
             }
-            if !self.horizon.is_at(last) {
-                self.horizon.look(last, reader.writes_under_way()?);
-            }
+            self.horizon.look(newest);
         }
         let Some(complete) = self.horizon.complete() else { return Ok(Found::Unknown) };
         let looked = *self.looked.get_or_insert(complete);

@@ -1,26 +1,24 @@
 //! The place up to which a journal of several writers is complete.
 //!
 //! A write takes its places before its entries are visible, so a reader may see a place before a
-//! lower one. It goes on to a place only when all writes have ended that were under way when this
-//! place was the newest one: a later write takes later places.
+//! lower one. It goes on to the place of a visible entry only when all writes have ended that were
+//! under way after that entry was seen: a later write takes later places.
+//!
+//! Only places of visible entries count, because those are on disk. Other places that were given
+//! out may be given out again after a crash of the database.
 
-use crate::store::Seq;
+use crate::store::{Newest, Seq};
 
 /// The horizon as far as looks at the store have shown it.
 #[derive(Debug, Default)]
 pub(super) struct Horizon {
     /// Entries at this place and before it are visible, or never will be.
     complete: Option<Seq>,
-    /// The newest place at a look, and the writes that were under way then and still are.
+    /// The newest visible place at a look, and the writes under way then that still are.
     next: Option<(Seq, Vec<String>)>,
 }
 
 impl Horizon {
-    /// Whether the newest place tells nothing new.
-    pub(super) fn is_at(&self, last: Seq) -> bool {
-        self.complete == Some(last) && self.next.is_none()
-    }
-
     /// The place that comes next, when writes have ended that are under way.
     pub(super) fn next_place(&self) -> Option<Seq> {
         self.next.as_ref().map(|(place, _)| *place)
@@ -31,8 +29,10 @@ impl Horizon {
         self.complete
     }
 
-    /// Takes one look: the newest place, and then, read after it, the writes under way.
-    pub(super) fn look(&mut self, last: Seq, under_way: Vec<String>) {
+    /// Takes one look at the store. A newest entry before the horizon changes nothing: what was
+    /// there may have been removed.
+    pub(super) fn look(&mut self, newest: Newest) {
+        let Newest { seq, under_way } = newest;
         if let Some((place, open)) = &mut self.next {
             open.retain(|write| under_way.contains(write));
             if open.is_empty() {
@@ -41,10 +41,10 @@ impl Horizon {
             }
         }
         if under_way.is_empty() {
-            self.complete = Some(last);
+            self.complete = self.complete.max(Some(seq));
             self.next = None;
-        } else if self.next.is_none() && self.complete != Some(last) {
-            self.next = Some((last, under_way));
+        } else if self.next.is_none() && self.complete < Some(seq) {
+            self.next = Some((seq, under_way));
         }
     }
 }
@@ -54,14 +54,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::Horizon;
-    use crate::store::Seq;
+    use crate::store::{Newest, Seq};
 
     #[test]
     fn horizon_waits_for_the_writes_that_were_under_way_and_for_no_later_ones() {
         let under_way = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect();
         let mut horizon = Horizon::default();
-        let mut look = |last, writes: &[&str]| {
-            horizon.look(last, under_way(writes));
+        let mut look = |seq, writes: &[&str]| {
+            horizon.look(Newest { seq, under_way: under_way(writes) });
             horizon.complete()
         };
         assert_eq!(look(7, &["a"]), None);
@@ -71,10 +71,13 @@ mod tests {
         assert_eq!(look(15, &["c"]), Some(12), "c took its places later");
         assert_eq!(look(15, &["c"]), Some(12));
         assert_eq!(look(15, &[]), Some(15));
-        assert!(horizon.is_at(15));
+        assert_eq!(look(3, &[]), Some(15), "the newest entries were removed");
+        assert_eq!(look(3, &["d"]), Some(15));
+        assert_eq!(look(16, &[]), Some(16), "3 is not waited for");
     }
 
-    /// Writers take places and end in any order; a reader reads between any two of their steps.
+    /// Writers take places and end in any order, and the database crashes at times; a reader reads
+    /// between any two of these steps.
     #[test]
     fn reader_behind_the_horizon_finds_every_entry_once() {
         for seed in 1..=2_000 {
@@ -84,15 +87,13 @@ mod tests {
             let (mut at, mut read) = (0, Vec::new());
             for _ in 0..200 {
                 match dice.below(4) {
-                    0 if store.open.len() < 3 => store.begin(),
-                    1 => store.take(&mut dice),
-                    2 => store.end(&mut dice),
+                    0..3 => store.step(&mut dice),
                     _ => {
-                        // Other steps may come between the three reads of a look.
-                        let last = store.last;
+                        // Other steps may come between the reads of a look.
+                        let seq = store.newest();
                         store.step(&mut dice);
                         let under_way = store.open.iter().map(|it| it.name.clone()).collect();
-                        horizon.look(last, under_way);
+                        horizon.look(Newest { seq, under_way });
                         let Some(until) = horizon.complete() else { continue };
                         store.step(&mut dice);
                         read.extend(store.between(at, until));
@@ -103,7 +104,7 @@ mod tests {
             while !store.open.is_empty() {
                 store.end(&mut dice);
             }
-            horizon.look(store.last, Vec::new());
+            horizon.look(Newest { seq: store.newest(), under_way: Vec::new() });
             let until = horizon.complete().expect("nothing is under way");
             read.extend(store.between(at, until));
             assert!(read.is_sorted(), "seed {seed}: {read:?}");
@@ -159,16 +160,29 @@ mod tests {
             }
         }
 
+        /// Writes under way are gone. Their places may be given out again, and so may names.
+        fn crash(&mut self, dice: &mut Dice) {
+            self.open.clear();
+            let newest = self.newest();
+            self.last = newest + dice.below(self.last - newest + 1);
+            self.begun = dice.below(self.begun + 1);
+        }
+
+        fn newest(&self) -> Seq {
+            self.visible.last().copied().unwrap_or_default()
+        }
+
         fn between(&self, after: Seq, until: Seq) -> Vec<Seq> {
             let places = self.visible.iter().copied();
             places.filter(|place| *place > after && *place <= until).collect()
         }
 
         fn step(&mut self, dice: &mut Dice) {
-            match dice.below(4) {
-                0 if self.open.len() < 3 => self.begin(),
-                1 => self.take(dice),
-                2 => self.end(dice),
+            match dice.below(60) {
+                0..20 if self.open.len() < 3 => self.begin(),
+                20..40 => self.take(dice),
+                40..58 => self.end(dice),
+                58 => self.crash(dice),
                 _ => {}
             }
         }

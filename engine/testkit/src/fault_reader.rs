@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 use turnwheel_engine::store::{
-    Count, Filter, Found, Loaded, PlanRow, ScheduleRow, Seq, Slots, StateRow, StateScan,
+    Count, Filter, Found, Loaded, Newest, PlanRow, ScheduleRow, Seq, Slots, StateRow, StateScan,
     StoreReader, Tally, Worlds, Written,
 };
 use turnwheel_engine::{PlanId, StoreError, Time};
@@ -60,8 +60,8 @@ impl StoreReader for Reader {
         self.inner()?.last_place()
     }
 
-    fn writes_under_way(&mut self) -> Result<Vec<String>, StoreError> {
-        self.inner()?.writes_under_way()
+    fn newest(&mut self) -> Result<Newest, StoreError> {
+        self.inner()?.newest()
     }
 
     fn locks(&mut self) -> Result<Vec<(String, PlanId)>, StoreError> {

@@ -25,7 +25,9 @@ pub(crate) use rows::*;
 pub(crate) use schedules::*;
 pub(crate) use search::*;
 pub(crate) use slots::*;
-use turnwheel_engine::store::{Append, Batch, Filter, PlanRow, RowWrite, Seq, Verdict};
+use turnwheel_engine::store::{
+    Append, Batch, Filter, Newest, PlanRow, RowWrite, Seq, Verdict,
+};
 use turnwheel_engine::StoreError;
 pub(crate) use values::*;
 
@@ -50,7 +52,7 @@ macro_rules! promises {
             a_second_writer_ends_the_first,
             a_fenced_commit_writes_nothing,
             the_journal_can_be_read_as_a_whole,
-            places_that_were_given_out_are_told_with_the_writes_that_have_them,
+            newest_entry_and_last_place_are_told,
             large_entries_and_rows_come_back_as_they_were,
             readers_see_what_is_committed_and_no_less,
             schedules_are_changed_from_the_version_that_was_read,
@@ -215,12 +217,14 @@ pub(crate) fn the_journal_can_be_read_as_a_whole(place: &Place) {
     assert_eq!(reader.journal(Seq::MAX, 2).expect("it reads"), []);
 }
 
-pub(crate) fn places_that_were_given_out_are_told_with_the_writes_that_have_them(place: &Place) {
+pub(crate) fn newest_entry_and_last_place_are_told(place: &Place) {
     let (mut writer, mut reader) = place.ends();
+    let told = |seq| Newest { seq, under_way: Vec::new() };
     assert_eq!(reader.last_place().expect("it reads"), 0);
+    assert_eq!(reader.newest().expect("it reads"), told(0));
     append(&mut *writer, &[entry(1, 0, "a"), entry(2, 0, "x")]);
     assert_eq!(reader.last_place().expect("it reads"), 2);
-    assert_eq!(reader.writes_under_way().expect("it reads"), [""; 0], "it was answered");
+    assert_eq!(reader.newest().expect("it reads"), told(2), "the write was answered");
     assert_eq!(reader.journal(0, 10).expect("it reads").len(), 2);
     // The newest entry goes, and its place is not given out again.
     write_rows(&mut *writer, &[stopped(2, 2, 5)], 2);
@@ -228,6 +232,7 @@ pub(crate) fn places_that_were_given_out_are_told_with_the_writes_that_have_them
     assert_eq!(reader.last_place().expect("it reads"), 2);
     append(&mut *writer, &[entry(1, 1, "b")]);
     assert_eq!(reader.last_place().expect("it reads"), 3);
+    assert_eq!(reader.newest().expect("it reads"), told(3));
 }
 
 pub(crate) fn large_entries_and_rows_come_back_as_they_were(place: &Place) {

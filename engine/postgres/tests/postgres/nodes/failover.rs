@@ -1,13 +1,19 @@
 //! The database fails over to a standby while nodes run plans.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use turnwheel_engine::{SharedStore, World};
+use turnwheel_engine::limits::WATCH_ENTRIES_MAX;
+use turnwheel_engine::watch::WatchFilter;
+use turnwheel_engine::{PlanId, PlanState, SharedStore, World};
 use turnwheel_postgres::LocalServer;
+use turnwheel_runtime::completion::block_on;
 
+use super::live::{check_order, until_stopped};
 use super::{
     check_epochs, finished, has_owners, runs, trigger, until, Client, Process, LONG_LEASE,
 };
@@ -54,6 +60,8 @@ fn nothing_that_was_acknowledged_is_lost_when_a_synchronous_standby_takes_over()
     let nodes = ["a", "b", "c"].map(node);
     let client = Client::new(&url, LONG_LEASE);
     until("every slot has an owner", || has_owners(&client));
+    let mut watch = client.world.watch(WatchFilter::new().all_nodes().buffer(WATCH_ENTRIES_MAX));
+    block_on(pin!(poll_fn(|cx| watch.poll_listening(cx)))).expect("no worker of a group");
 
     let count = AtomicU64::new(0);
     let mut plans = BTreeMap::new();
@@ -82,6 +90,12 @@ fn nothing_that_was_acknowledged_is_lost_when_a_synchronous_standby_takes_over()
         harming.join().expect("no panic")
     });
     plans.iter().for_each(|(number, plan)| check(&finished(plan), *number));
+    let told = until_stopped(&mut watch, plans.len());
+    check_order(&told);
+    let ended: BTreeSet<PlanId> =
+        told.iter().filter(|it| it.plan_state() == Some(PlanState::Stopped)).map(|it| it.plan).collect();
+    assert_eq!(ended, plans.values().map(|plan| plan.id()).collect(), "each is told");
+    drop(watch);
     client.end();
     nodes.into_iter().for_each(Process::end);
 

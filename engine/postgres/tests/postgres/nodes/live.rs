@@ -1,6 +1,7 @@
 //! Live events of all nodes: a commit that is late, listeners that are slow, many of them, and
 //! nodes that are killed.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::{poll_fn, Future};
 use std::pin::pin;
@@ -12,7 +13,8 @@ use tokio::runtime::Runtime;
 use tokio_postgres::NoTls;
 use turnwheel_engine::watch::{Cursor, Happening, Watch, WatchFilter, Watched, What};
 use turnwheel_engine::{
-    Input, PlanId, PlanResult, PlanState, SharedStore, StoreError, TriggerOptions, World,
+    Input, PlanId, PlanResult, PlanState, SharedStore, Store, StoreError, TriggerError,
+    TriggerOptions, World,
 };
 use turnwheel_runtime::completion::block_on;
 
@@ -22,6 +24,9 @@ use crate::worlds::{check, Add, Chain, Runs};
 
 /// Listeners at a time.
 const MANY: usize = 100;
+
+/// Seconds of the lease of a node that writes nothing by itself during a test.
+const CALM_LEASE: u64 = 3_600;
 
 /// Plans of a test.
 const PLANS: u64 = 60;
@@ -59,7 +64,11 @@ struct Node {
 
 impl Node {
     fn new(url: &str, name: &str) -> Self {
-        let store = SharedStore::node(store_of(url), Duration::from_secs(LONG_LEASE));
+        Self::with_lease(url, name, LONG_LEASE)
+    }
+
+    fn with_lease(url: &str, name: &str, seconds: u64) -> Self {
+        let store = SharedStore::node(store_of(url), Duration::from_secs(seconds));
         let store = store.expect("it opens");
         let builder = World::builder().name(name).action(Add(Runs::default())).action(Chain);
         Self { world: builder.join(&store).expect("it joins"), store }
@@ -139,6 +148,22 @@ fn late_commits(schema: &str, plan: &str) -> String {
     )
 }
 
+/// The same as long as the table `gate` has a row, which outlives a crash of the database.
+fn gated_commits(schema: &str, plan: &str) -> String {
+    format!(
+        "CREATE TABLE {schema}.gate (held integer);
+        INSERT INTO {schema}.gate VALUES (1);
+        CREATE FUNCTION {schema}.wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            WHILE position('{plan}'::bytea IN NEW.records) > 0
+                AND EXISTS (SELECT FROM {schema}.gate) LOOP PERFORM pg_sleep(0.05);
+            END LOOP;
+            RETURN NULL;
+        END $$;
+        CREATE TRIGGER late AFTER INSERT ON {schema}.journal
+            FOR EACH ROW EXECUTE FUNCTION {schema}.wait()"
+    )
+}
+
 #[test]
 fn entry_of_a_late_commit_is_told_before_those_that_became_visible_earlier() {
     let server = start(&[]);
@@ -159,6 +184,11 @@ fn entry_of_a_late_commit_is_told_before_those_that_became_visible_earlier() {
     let late = std::thread::spawn(move || late.wait().expect("it is taken"));
     let waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
     until("its commit has a place and lasts", || sql(&url, waits) == ["1"]);
+    let store = store_of(&url);
+    let mut reader = store.reader().expect("a reader");
+    let mut under_way = || reader.newest().expect("it reads").under_way;
+    let one_lasts = RefCell::new(|| under_way().len() == 1);
+    until("the reader names the one that lasts", || one_lasts.borrow_mut()());
     let quick = two.world.trigger::<Chain>(2).wait().expect("it is taken");
     check(&finished(&quick), 2);
     // The other node's entries are in the journal, behind a place that is open.
@@ -184,9 +214,80 @@ fn entry_of_a_late_commit_is_told_before_those_that_became_visible_earlier() {
     assert!(told[0].iter().any(|happening| happening.plan == quick.id()));
     let mut again = two.watch(WatchFilter::new().after(Cursor::START));
     assert_eq!(cursors(&until_stopped(&mut again, 2)), cursors(&told[0]));
+    let none_is_left = RefCell::new(|| under_way().is_empty());
+    until("no write is under way", || none_is_left.borrow_mut()());
     foreign.run("ROLLBACK");
     one.end();
     two.end();
+}
+
+/// As after a loss of power: the place of a commit that was under way is given out again.
+#[test]
+fn entry_whose_place_was_given_out_before_a_crash_of_the_database_is_told() {
+    // What is not committed does not get to disk by the work of others.
+    let server = start(&[
+        "wal_writer_delay = 10s",
+        "wal_level = minimal",
+        "max_wal_senders = 0",
+        "full_page_writes = off",
+        "autovacuum = off",
+    ]);
+    let schema = name();
+    let url = format!("{}?schema={schema}", server.url("postgres"));
+    // A heartbeat would write to disk which places were given out.
+    let node = Node::with_lease(&url, "one", CALM_LEASE);
+    until("it has slots", || node.world.worlds().iter().all(|world| world.slots > 0));
+    let mut watch = node.watch(WatchFilter::new());
+    check(&finished(&trigger(&node.world, 1)), 1);
+    let before = until_stopped(&mut watch, 1);
+    let rows = format!("SELECT count(*) FROM {schema}.plans WHERE state = 'stopped'");
+    until("its row is written", || sql(&url, &rows) == ["1"]);
+    sql(&url, &gated_commits(&schema, "a-late-one"));
+    // Full pages of the log go to disk by themselves: the next one is empty. Numbers of places are
+    // on disk ahead of their use, but for those after a checkpoint.
+    sql(&url, "SELECT pg_switch_wal()");
+    sql(&url, "CHECKPOINT");
+    let trigger_late = || {
+        let options = TriggerOptions::new().by("a-late-one");
+        let late = node.world.trigger_with::<Chain>(options, 2);
+        std::thread::spawn(move || late.wait())
+    };
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+    let is_held = || until("its commit has a place and lasts", || sql(&url, waits) == ["1"]);
+    // Two looks: the first one may have begun before.
+    let looks = || {
+        for _ in 0..2 {
+            let now = sql(&url, "SELECT clock_timestamp()").remove(0);
+            let looked = format!(
+                "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle'
+                    AND query LIKE '%pg_locks%' AND query_start > '{now}'"
+            );
+            until("the feed has looked", || sql(&url, &looked) == ["1"]);
+        }
+    };
+    let lost = trigger_late();
+    is_held();
+    let place = sql(&url, &format!("SELECT last_value FROM {schema}.place")).remove(0);
+    looks();
+    server.stop().expect("it stops");
+    server.resume().expect("it starts");
+    let lost = lost.join().expect("no panic").map(|plan| plan.id());
+    assert!(matches!(lost, Err(TriggerError::Store(_))), "{lost:?}");
+    let late = trigger_late();
+    is_held();
+    looks();
+    sql(&url, &format!("DELETE FROM {schema}.gate"));
+    let late = late.join().expect("no panic").expect("it is taken");
+    check(&finished(&late), 2);
+    let told = until_stopped(&mut watch, 1);
+    let first = format!("SELECT min(seq) FROM {schema}.journal WHERE plan = '{}'", late.id());
+    assert_eq!(sql(&url, &first), [&*place], "its place is given out again");
+    assert_eq!(told[0].cursor.seq.to_string(), place, "its first entry is told");
+    let all: Vec<Happening> = before.into_iter().chain(told).collect();
+    check_order(&all);
+    let mut again = node.watch(WatchFilter::new().after(Cursor::START));
+    assert_eq!(cursors(&until_stopped(&mut again, 2)), cursors(&all));
+    node.end();
 }
 
 #[test]
@@ -267,9 +368,9 @@ fn idle_node_looks_for_events_only_while_somebody_listens() {
     let url = format!("{}?schema={schema}", server.url("postgres"));
     let node = Node::new(&url, "one");
     until("it has slots", || node.world.worlds().iter().all(|world| world.slots > 0));
-    // Each look reads the sequence of places, and what else does is rare.
+    // Each look finds the newest entry by this index, and what else reads it is rare.
     let looks = || {
-        let text = format!("SELECT pg_stat_get_blocks_fetched('{schema}.place'::regclass)");
+        let text = format!("SELECT pg_stat_get_numscans('{schema}.journal_pkey'::regclass)");
         sql(&url, &text)[0].parse::<u64>().expect("a number")
     };
     let during = |seconds: u64| {
@@ -357,7 +458,7 @@ fn listeners_end_when_the_database_lacks_entries_that_they_were_told() {
         let next = pin!(watch.next()).poll(&mut Context::from_waker(Waker::noop()));
         matches!(next, Poll::Ready(None))
     };
-    let watch = std::cell::RefCell::new(watch);
+    let watch = RefCell::new(watch);
     until("the stream ends", || ended(&mut watch.borrow_mut()));
     let newest = block_on(pin!(node.world.newest_cursor())).expect("no worker of a group");
     assert!(newest.expect("it reads") < last, "its place is recognised as one that is not there");
