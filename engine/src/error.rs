@@ -233,6 +233,15 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// Whether the store has answered, and what is stored cannot be understood: the same read gives
+    /// the same error for as long as this version and its codec read it, and other reads succeed.
+    #[must_use]
+    pub fn is_unreadable(&self) -> bool {
+        matches!(self, Self::Corrupt(_) | Self::TooNew { .. } | Self::Undecodable { .. })
+    }
+}
+
 /// A world could not be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

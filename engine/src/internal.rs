@@ -97,6 +97,11 @@ pub fn spawn(world: &World, future: impl Future<Output = ()> + Send + 'static) {
     world.shared().hub().spawn(future);
 }
 
+/// Waits so long.
+pub fn sleep(world: &World, pause: Duration) -> Completion<()> {
+    world.shared().hub().group.sleep(pause)
+}
+
 /// Returns the time of a world's plans: that of the wall, without the jumps of a moment.
 pub fn now(world: &World) -> Time {
     world.shared().now()

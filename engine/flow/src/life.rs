@@ -25,6 +25,7 @@ use crate::definition::Definition;
 use crate::event::CloudEvent;
 use crate::fault::Fault;
 use crate::flows::{result, FlowEntry, FlowError, Flows};
+use crate::limits::LIFE_AGAIN;
 use crate::model::{Kind, TaskId};
 use crate::run::{to_sinks, Cursor, FlowCommand, FlowRequest, FlowTask, TaskInput, TaskOutput};
 
@@ -112,8 +113,17 @@ pub(super) fn publish(world: &World, bench: Arc<Bench>) -> LifeCycle {
                 None => return,
                 Some(Ok(Watched::Happened(happening))) => happening,
                 Some(Ok(_)) => continue,
-                Some(Err(error)) => {
+                Some(Err(error)) if error.is_unreadable() => {
                     tracing::error!(%error, "life-cycle events are missing");
+                    continue;
+                }
+                Some(Err(error)) => {
+                    tracing::warn!(%error, "life-cycle events come later");
+                    let pause = weak.upgrade().map(|world| internal::sleep(&world, LIFE_AGAIN));
+                    let Some(pause) = pause else { return };
+                    if pause.await.is_err() {
+                        return;
+                    }
                     continue;
                 }
             };

@@ -1,5 +1,7 @@
 //! Limits of flows.
 
+use std::time::Duration;
+
 /// Tasks of one namespace that run processes and containers at once: three quarters of the places of the
 /// default queue, so that slow calls of one namespace leave some to others.
 pub const NAMESPACE_TASKS_MAX: u32 = 48;
@@ -29,3 +31,6 @@ pub const RECENT_TAKERS: usize = 20;
 
 /// Bytes of an attribute of such an event.
 pub const RECENT_ATTRIBUTE_BYTES: usize = 200;
+
+/// Pause before a listener for life-cycle events asks a store again that has failed.
+pub const LIFE_AGAIN: Duration = Duration::from_secs(1);

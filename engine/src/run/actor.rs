@@ -162,11 +162,7 @@ impl Entity for PlanActor {
         if let Err(error) = self.load().await {
             tracing::error!(plan = %self.id, %error, "a plan cannot be read");
             // Only a world with another version or codec can read it.
-            let is_for_good = matches!(
-                error,
-                StoreError::Corrupt(_) | StoreError::TooNew { .. } | StoreError::Undecodable { .. }
-            );
-            if !is_for_good {
+            if !error.is_unreadable() {
                 let again = self.world.now().after(AFTER_STORE_FAILURE);
                 self.world.wakes().set(self.id, again);
             } else {

@@ -145,6 +145,8 @@ pub struct Watch {
     reading: Option<Completion<Told>>,
     /// Nothing while it is with a reader.
     replay: Option<Box<Replay>>,
+    /// An entry whose plan could not be read: the next call tries again.
+    again: Option<Arc<Written>>,
     ready: VecDeque<Result<Watched, StoreError>>,
     /// The last entry that was looked at.
     at: Seq,
@@ -158,8 +160,11 @@ pub struct Watch {
 /// What happened by some entries.
 struct Told {
     replay: Box<Replay>,
+    /// All entries up to here were told or cannot be understood.
     at: Seq,
     told: Vec<Result<Happening, StoreError>>,
+    /// The store did not answer for this entry, which has not come from it.
+    again: Option<Arc<Written>>,
 }
 
 impl fmt::Debug for Watch {
@@ -212,6 +217,7 @@ impl Watch {
             joining,
             reading: None,
             replay: Some(Box::default()),
+            again: None,
             ready: VecDeque::new(),
             at: 0,
             gap_until: 0,
@@ -224,8 +230,8 @@ impl Watch {
     ///
     /// # Errors
     ///
-    /// The store failed: the next call tries again. Or an entry cannot be understood: the next call goes
-    /// on after it.
+    /// The store failed: the next call tries again. Or an entry cannot be understood
+    /// ([`StoreError::is_unreadable`]): the next call goes on after it.
     pub async fn next(&mut self) -> Option<Result<Watched, StoreError>> {
         poll_fn(|cx| self.poll(cx)).await
     }
@@ -295,6 +301,10 @@ impl Watch {
                 self.reading = Some(self.page());
                 continue;
             }
+            if let Some(entry) = self.again.take() {
+                self.entry(entry);
+                continue;
+            }
             match self.buffer.take(cx.waker()) {
                 Taken::Entry(entry) => self.entry(entry),
                 Taken::Missed(entries, until) => self.missed(entries, until),
@@ -350,12 +360,14 @@ impl Watch {
             }
             Ok(None) => {
                 let mut replay = self.replay.take().expect("no reader has it");
+                let before = self.at;
                 self.reading = Some(self.journal.read(move |reader| {
-                    let told = match replay.entry_from(reader, &entry) {
-                        Ok(told) => told.into_iter().map(Ok).collect(),
-                        Err(error) => vec![Err(error)],
+                    let (told, at, again) = match replay.entry_from(reader, &entry) {
+                        Ok(told) => (told.into_iter().map(Ok).collect(), entry.seq, None),
+                        Err(error) if error.is_unreadable() => (vec![Err(error)], entry.seq, None),
+                        Err(error) => (vec![Err(error)], before, Some(entry)),
                     };
-                    Told { replay, at: entry.seq, told }
+                    Told { replay, at, told, again }
                 }));
             }
         }
@@ -368,24 +380,31 @@ impl Watch {
         self.journal.read(move |reader| {
             let page = match Page::read(reader, after, until) {
                 Ok(page) => page,
-                Err(error) => return Told { replay, at: after, told: vec![Err(error)] },
+                Err(error) => {
+                    return Told { replay, at: after, told: vec![Err(error)], again: None };
+                }
             };
-            let mut told: Vec<_> = page.damage.into_iter().map(Err).collect();
+            let mut told = Vec::new();
             for entry in page.entries.iter().filter(|entry| buffer.wants(entry.plan)) {
                 match replay.entry_from(reader, entry) {
                     Ok(happenings) => told.extend(happenings.into_iter().map(Ok)),
-                    Err(error) => told.push(Err(error)),
+                    Err(error) if error.is_unreadable() => told.push(Err(error)),
+                    Err(error) => {
+                        told.push(Err(error));
+                        return Told { replay, at: entry.seq - 1, told, again: None };
+                    }
                 }
             }
-            Told { replay, at: page.until, told }
+            told.extend(page.damage.map(Err));
+            Told { replay, at: page.until, told, again: None }
         })
     }
 
     fn read(&mut self, told: Result<Told, Failure>) {
         match told {
-            Ok(Told { replay, at, told }) => {
+            Ok(Told { replay, at, told, again }) => {
                 self.replay = Some(replay);
-                self.at = at;
+                (self.at, self.again) = (at, again);
                 self.tell(told);
             }
             Err(_ended) => self.is_over = true,

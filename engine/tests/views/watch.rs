@@ -9,9 +9,14 @@ use std::time::Duration;
 use futures_core::Stream;
 use turnwheel_engine::picture::PlanHistory;
 use turnwheel_engine::watch::{Cursor, Happening, Watch, WatchFilter, Watched, What};
-use turnwheel_engine::{MemoryStore, Next, PlanError, PlanHandle, PlanState, StepState, World};
+use turnwheel_engine::{
+    MemoryStore, Next, PlanError, PlanHandle, PlanId, PlanState, StepId, StepState, StoreError,
+    World,
+};
+use turnwheel_runtime::sim::Sim;
+use turnwheel_testkit::FaultStore;
 
-use crate::common::{error, step_of, Piece, Theatre};
+use crate::common::{error, step_of, Piece, Play, Script, Theatre};
 
 /// What has come so far.
 fn taken(theatre: &Theatre, watch: &mut Watch) -> Vec<Watched> {
@@ -242,6 +247,120 @@ fn code_that_may_block_can_listen_and_the_end_of_the_world_is_heard() {
     let mut next = pin!(watch.next());
     let ended = next.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert!(matches!(ended, Poll::Ready(None)));
+}
+
+/// A world over a store that fails when it is told to, with two plans that wait for a word.
+struct Troubled {
+    sim: Sim,
+    store: FaultStore,
+    world: World,
+    waiting: Vec<(PlanId, StepId)>,
+}
+
+impl Troubled {
+    fn new() -> Self {
+        let (sim, script) = (Sim::new(7), Script::default());
+        let store = FaultStore::new(MemoryStore::new());
+        let builder = World::builder().action(Play::new(&script)).action(Piece).seed(1);
+        let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
+        let world = sim.block_on(builder.open(store.clone())).expect("it ends");
+        let world = world.expect("the world begins");
+        script.on("ann", |step| match step.event::<String>()? {
+            None => Ok(Next::suspend("a word")),
+            Some(_) => Ok(Next::Done),
+        });
+        let mut waiting = Vec::new();
+        for _ in 0..2 {
+            let plan = sim.block_on(world.trigger::<Piece>("ann bob".to_owned()));
+            let plan = plan.expect("it ends").expect("it is taken");
+            sim.run_until_idle();
+            let view = sim.block_on(plan.view()).expect("it ends").expect("it is there");
+            waiting.push((plan.id(), step_of(&view, "ann")));
+        }
+        Self { sim, store, world, waiting }
+    }
+
+    /// Lets the plans end.
+    fn say_the_word(&self) {
+        for (plan, step) in &self.waiting {
+            let event = self.world.event(*plan, *step, None, &"go on");
+            self.sim.block_on(event).expect("it ends").expect("it is there").expect("it is taken");
+            self.sim.run_until_idle();
+        }
+    }
+
+    /// Takes what has come so far, or until the store has failed.
+    fn take(&self, watch: &mut Watch, told: &mut Vec<Happening>) -> Result<(), StoreError> {
+        let mut pending = 0;
+        // It may wait for several reads, one after the other.
+        while pending < 10 {
+            match Pin::new(&mut *watch).poll_next(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(Some(Ok(Watched::Happened(happening)))) => {
+                    told.push(*happening);
+                    pending = 0;
+                }
+                Poll::Ready(Some(Err(error))) => return Err(error),
+                Poll::Ready(other) => panic!("{other:?}"),
+                Poll::Pending => {
+                    pending += 1;
+                    self.sim.run_until_idle();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the store has after a place.
+    fn after(&self, place: Cursor) -> Vec<Happening> {
+        let mut told = Vec::new();
+        let mut watch = self.world.watch(WatchFilter::new().after(place));
+        self.take(&mut watch, &mut told).expect("the store is well");
+        told
+    }
+}
+
+#[test]
+fn listener_is_told_of_an_entry_when_its_plan_can_be_read_again() {
+    let troubled = Troubled::new();
+    let (mut live, mut told) = (troubled.world.watch(WatchFilter::new()), Vec::new());
+    troubled.take(&mut live, &mut told).expect("the store is well");
+    let place = live.cursor();
+    troubled.store.fail_reads(StoreError::Failed("no answer".to_owned()));
+    troubled.say_the_word();
+    for _ in 0..3 {
+        let error = troubled.take(&mut live, &mut told).expect_err("it cannot be read");
+        assert!(!error.is_unreadable(), "{error}");
+    }
+    assert_eq!((&told[..], live.cursor()), (&[][..], place));
+    troubled.store.heal();
+    troubled.take(&mut live, &mut told).expect("the store is well");
+    let all = troubled.after(place);
+    assert_eq!(all.iter().filter(|it| it.plan_state() == Some(PlanState::Stopped)).count(), 2);
+    assert_eq!(told, all);
+}
+
+#[test]
+fn listener_that_reads_from_the_store_is_told_all_whichever_read_fails() {
+    let troubled = Troubled::new();
+    let mut live = troubled.world.watch(WatchFilter::new());
+    troubled.take(&mut live, &mut Vec::new()).expect("the store is well");
+    let place = live.cursor();
+    troubled.say_the_word();
+    let all = troubled.after(place);
+    for number in 1.. {
+        let error = StoreError::Failed("this once".to_owned());
+        troubled.store.fail_read_at(troubled.store.reads() + number, error);
+        let mut watch = troubled.world.watch(WatchFilter::new().after(place));
+        let (mut told, mut failures) = (Vec::new(), 0);
+        while troubled.take(&mut watch, &mut told).is_err() {
+            failures += 1;
+        }
+        assert_eq!(told, all, "read {number}");
+        if failures == 0 {
+            assert!(number > 3, "a page and the begins of two plans are read");
+            return;
+        }
+    }
 }
 
 #[test]

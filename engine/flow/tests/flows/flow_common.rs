@@ -2,9 +2,10 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use serde_json::Value;
-use turnwheel_engine::{MemoryStore, PlanView, World};
+use turnwheel_engine::{MemoryStore, PlanView, Store, World};
 use turnwheel_flow::{self as flow, FakeIo, Flow, FlowError, Flows, WithFlows};
 use turnwheel_runtime::completion::block_on;
+use turnwheel_testkit::FaultStore;
 
 /// The head of a definition, so that tests begin with what they are about.
 pub(crate) fn define(rest: &str) -> String {
@@ -88,13 +89,29 @@ impl Stage {
         Self::over(turnwheel_runtime::sim::Sim::new(5), MemoryStore::new(), io)
     }
 
+    /// Over a store that fails when it is told to.
+    pub(crate) fn with_faults(io: FakeIo) -> (Self, FaultStore) {
+        let memory = MemoryStore::new();
+        let fault = FaultStore::new(memory.clone());
+        (Self::open(turnwheel_runtime::sim::Sim::new(5), memory, fault.clone(), io), fault)
+    }
+
     fn over(sim: turnwheel_runtime::sim::Sim, store: MemoryStore, io: FakeIo) -> Self {
+        Self::open(sim, store.clone(), store, io)
+    }
+
+    fn open(
+        sim: turnwheel_runtime::sim::Sim,
+        store: MemoryStore,
+        opened: impl Store + 'static,
+        io: FakeIo,
+    ) -> Self {
         let builder = World::builder()
             .flows(io.clone())
             .group(&sim.group("plans"))
             .io_group(&sim.group("journal"))
             .seed(1);
-        let world = sim.block_on(builder.open(store.clone()));
+        let world = sim.block_on(builder.open(opened));
         let world = world.expect("it ends").expect("it can be built");
         let flows = Flows::new(&world).expect("it has flows");
         Self { sim, store, world, flows, io }

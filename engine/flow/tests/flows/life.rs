@@ -1,6 +1,7 @@
 //! Life-cycle events: what happens to flows, told to those who listen for it.
 
 use serde_json::{json, Value};
+use turnwheel_engine::StoreError;
 use turnwheel_flow::{load, CloudEvent, FakeIo};
 
 use crate::flow_common::Stage;
@@ -169,6 +170,39 @@ do:
     let data = &completed.expect("it is told").1;
     assert_eq!(data["correlationKeys"], json!({ "order": 7 }), "{data}");
     assert!(data["completedAt"].is_string(), "{data}");
+}
+
+#[test]
+fn events_of_a_plan_that_cannot_be_read_for_a_while_come_later() {
+    let (stage, store) = Stage::with_faults(FakeIo::new());
+    let listens = "
+do:
+  - l:
+      listen:
+        to:
+          any:
+            - { with: { type: 'io[.]serverlessworkflow[.].*completed[.]v1', source: /test/it } }
+          until: '. | any(.type | test(\"workflow[.]completed\"))'
+        read: envelope
+";
+    let listens = crate::flow_common::define(listens).replace("name: it", "name: log");
+    let log = stage.start(&load(&listens, "log").expect("it is right"), json!({}));
+    let flow = "do: [ { hold: { wait: { seconds: 10 } } }, { s: { set: { n: 1 } } } ]\n";
+    let flow = load(&crate::flow_common::define(flow), "it").expect("it is right");
+    stage.start(&flow, json!({}));
+    stage.pass(1);
+    // It does not know how these plans began.
+    let _life = stage.flows.publish_life_cycle();
+    stage.pass(1);
+    // The first read is that of the plan, which goes on when its time comes.
+    for number in 2..5 {
+        let error = StoreError::Failed("no answer".to_owned());
+        store.fail_read_at(store.reads() + number, error);
+    }
+    let heard = stage.result(&log).expect("it hears the end");
+    let tasks = heard.as_array().expect("it is a list").iter();
+    let tasks: Vec<&str> = tasks.filter_map(|event| event["data"]["task"].as_str()).collect();
+    assert_eq!(tasks, ["/do/0/hold", "/do/1/s"]);
 }
 
 #[test]
