@@ -310,6 +310,10 @@ pub const FEED_PAUSE_MAX: Duration = Duration::from_millis(250);
 /// Pause after a look that has failed.
 pub const FEED_AGAIN: Duration = Duration::from_secs(1);
 
+/// Looks at an entry that cannot be decoded, each a pause after the one before, until it is left
+/// out: what gives the codec its keys may be away for some seconds.
+pub const FEED_DECODES: u32 = 10;
+
 /// Plans that a listener keeps in memory; others are read from the store when something happens to
 /// them.
 pub const WATCH_PLANS_MAX: usize = 1_024;

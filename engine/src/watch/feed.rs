@@ -27,7 +27,7 @@ use super::horizon::Horizon;
 use super::page::Page;
 use crate::error::StoreError;
 use crate::journal::Journal;
-use crate::limits::{FEED_AGAIN, FEED_PAUSE_MAX, FEED_PAUSE_MIN};
+use crate::limits::{FEED_AGAIN, FEED_DECODES, FEED_PAUSE_MAX, FEED_PAUSE_MIN};
 use crate::store::{Seq, StoreReader, Written};
 
 /// Reads the entries of all nodes while somebody listens.
@@ -53,6 +53,8 @@ struct Reading {
     horizon: Horizon,
     /// All entries up to this place were read; unknown at the start.
     looked: Option<Seq>,
+    /// Looks at entries that could not be decoded, at most [`FEED_DECODES`].
+    undecoded: u32,
 }
 
 /// The outcome of one look at the store.
@@ -223,10 +225,26 @@ impl Reading {
             return Ok(Found::Entries { entries: Vec::new(), is_more: false });
         }
         let Page { entries, until, is_more, damage } = Page::read(reader, looked, complete)?;
-        self.looked = Some(until);
-        if let Some(error) = damage {
-            tracing::error!(%error, after = looked, "live events lack an entry that is damaged");
+        match damage {
+            // The key may come.
+            Some(error @ StoreError::Undecodable { .. }) if self.undecoded < FEED_DECODES => {
+                let Some(last) = entries.last() else {
+                    self.undecoded += 1;
+                    return Err(error);
+                };
+                self.looked = Some(last.seq);
+                return Ok(Found::Entries { entries, is_more: true });
+            }
+            Some(error) => {
+                tracing::error!(
+                    %error, after = looked, until,
+                    "live events of all nodes lack what cannot be understood"
+                );
+            }
+            None if self.undecoded < FEED_DECODES => self.undecoded = 0,
+            None => {}
         }
+        self.looked = Some(until);
         Ok(Found::Entries { entries, is_more })
     }
 }

@@ -24,6 +24,12 @@ impl Reader {
         Ok(&mut *self.inner)
     }
 
+    /// Whether none of these entries is damaged.
+    fn check(&self, mut places: impl Iterator<Item = Seq>) -> Result<(), StoreError> {
+        let script = self.script.lock();
+        places.find_map(|place| script.damaged.get(&place)).map_or(Ok(()), |it| Err(it.clone()))
+    }
+
     /// What was read, or nothing if the store is broken in this way.
     fn unless<T>(&self, twin: Twin, read: Vec<T>) -> Vec<T> {
         match self.script.lock().twin == Some(twin) {
@@ -49,11 +55,15 @@ impl StoreReader for Reader {
         after: Seq,
         head: Seq,
     ) -> Result<Vec<(Seq, Vec<u8>)>, StoreError> {
-        self.inner()?.history_after(plan, after, head)
+        let entries = self.inner()?.history_after(plan, after, head)?;
+        self.check(entries.iter().map(|(seq, _)| *seq))?;
+        Ok(entries)
     }
 
     fn journal(&mut self, after: Seq, limit: usize) -> Result<Vec<Written>, StoreError> {
-        self.inner()?.journal(after, limit)
+        let entries = self.inner()?.journal(after, limit)?;
+        self.check(entries.iter().map(|entry| entry.seq))?;
+        Ok(entries)
     }
 
     fn last_place(&mut self) -> Result<Seq, StoreError> {

@@ -56,6 +56,8 @@ pub(super) struct Script {
     reads_at: BTreeMap<u64, StoreError>,
     pub(super) schedules_fail: Option<StoreError>,
     entries_fail: Option<StoreError>,
+    /// Entries that cannot be read.
+    pub(super) damaged: BTreeMap<Seq, StoreError>,
     /// Whether writes wait, and who wakes them.
     is_stalled: bool,
     goes_on: Arc<Condvar>,
@@ -183,6 +185,12 @@ impl FaultStore {
         self.script.lock().entries_fail = Some(error);
     }
 
+    /// Fails every read of the journal, or of a plan's history, that comes to the entry at this place,
+    /// until it is [healed](FaultStore::heal).
+    pub fn damage(&self, place: Seq, error: StoreError) {
+        self.script.lock().damaged.insert(place, error);
+    }
+
     /// Lets every write wait from now on, until it is [healed](FaultStore::heal): a disk that does
     /// not answer. For worlds with threads; in a simulation it would wait for itself.
     pub fn stall(&self) {
@@ -201,6 +209,7 @@ impl FaultStore {
         script.reads_at.clear();
         script.schedules_fail = None;
         script.entries_fail = None;
+        script.damaged.clear();
     }
 
     /// How many reads were tried.

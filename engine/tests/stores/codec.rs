@@ -1,13 +1,17 @@
 //! What is stored is encoded: keys are rotated, and what cannot be decoded is left as it is.
 
+use std::future::Future;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use turnwheel_engine::store::{Append, Batch, Filter, Store, Verdict};
+use turnwheel_engine::watch::{Cursor, Happening, WatchFilter, Watched};
 use turnwheel_engine::{
-    ChunkCursor, Codec, CodedStore, MemoryStore, Next, PlanError, PlanId, PlanResult, Schedule,
-    StoreError, World, WorldBuilder,
+    ChunkCursor, Codec, CodedStore, MemoryStore, Next, PlanError, PlanId, PlanResult, PlanState,
+    Schedule, StoreError, World, WorldBuilder,
 };
 use turnwheel_runtime::sim::Sim;
 use turnwheel_sqlite::SqliteStore;
@@ -107,6 +111,36 @@ fn keys_are_rotated_and_a_plan_without_its_key_waits_for_it() {
         (view.result(), view.actions[1].output.as_str()),
         (PlanResult::Success, "\"attack at dawn\"")
     );
+}
+
+#[test]
+fn listener_is_told_of_plans_whose_key_is_known_beside_those_whose_key_is_gone() {
+    let theatre = Theatre::with(|_| {}, with(&["old"]));
+    script(&theatre);
+    let lost = theatre.perform("wait").id();
+    theatre.sim.run_until_idle();
+    theatre.sim.advance(Duration::from_secs(1));
+    let theatre = theatre.crash_with(|_| {}, with(&["new"]));
+    let known = theatre.perform("good");
+    theatre.finished(&known);
+    theatre.sim.run_until_idle();
+    let mut watch = theatre.world.watch(WatchFilter::new().after(Cursor::START));
+    let (mut told, mut errors) = (Vec::new(), 0);
+    for _ in 0..100 {
+        match pin!(watch.next()).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Some(Ok(Watched::Happened(happening)))) => told.push(*happening),
+            Poll::Ready(Some(Err(StoreError::Undecodable { key, .. }))) => {
+                assert_eq!(key, "old");
+                errors += 1;
+            }
+            Poll::Ready(other) => panic!("{other:?}"),
+            Poll::Pending => drop(theatre.sim.run_until_idle()),
+        }
+    }
+    assert!(errors > 0, "something is left out");
+    assert!(told.iter().all(|happening| happening.plan != lost));
+    assert_eq!(told.first().and_then(Happening::plan_state), Some(PlanState::Pending));
+    assert_eq!(told.last().and_then(Happening::plan_state), Some(PlanState::Stopped));
 }
 
 #[test]

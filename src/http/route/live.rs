@@ -15,7 +15,6 @@ use serde::Deserialize;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Interval};
 use turnwheel_engine::watch::{Cursor, Happening, Watch, WatchFilter, Watched};
-use turnwheel_engine::StoreError;
 use turnwheel_flow::{CloudEvent, FlowError, FlowEvents, Flows};
 use utoipa::{IntoParams, ToSchema};
 
@@ -238,8 +237,8 @@ impl Stream for Live {
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
-            Poll::Ready(Some(Err(error @ StoreError::Corrupt(_)))) => {
-                // Another stream would not understand it either.
+            Poll::Ready(Some(Err(error))) if error.is_unreadable() => {
+                // Another stream of this node would not understand it either.
                 tracing::error!(%error, "a stream of live events lacks an entry");
                 cx.waker().wake_by_ref();
                 Poll::Pending

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use turnwheel_engine::watch::{Cursor, Happening, Watch, WatchFilter, Watched, What};
-use turnwheel_engine::{PlanId, PlanState};
+use turnwheel_engine::{PlanId, PlanState, StoreError};
 
 use super::keys::wait;
 use super::{Cluster, LEASE};
@@ -27,6 +27,28 @@ fn take(watch: &mut Watch, told: &mut Vec<Happening>) {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// The same, and the errors of entries that cannot be understood.
+fn take_what_is_whole(watch: &mut Watch, told: &mut Vec<Happening>) -> Vec<StoreError> {
+    let (mut cx, mut errors) = (Context::from_waker(Waker::noop()), Vec::new());
+    while let Poll::Ready(next) = pin!(watch.next()).poll(&mut cx) {
+        match next {
+            Some(Ok(Watched::Happened(happening))) => told.push(*happening),
+            Some(Err(error)) if error.is_unreadable() => errors.push(error),
+            other => panic!("{other:?}"),
+        }
+    }
+    errors
+}
+
+fn newest(cluster: &mut Cluster, at: usize) -> Cursor {
+    let world = cluster.nodes[at].world.clone();
+    wait(cluster, world.newest_cursor()).expect("it is read")
+}
+
+fn undecodable() -> StoreError {
+    StoreError::Undecodable { key: "k".to_owned(), problem: "it is away".to_owned() }
 }
 
 /// The plans that have stopped, each told once and in the order of its states.
@@ -142,11 +164,69 @@ fn cursor_beyond_the_journal_is_recognised_at_any_node() {
     cluster.run(3 * LEASE);
     let triggered = cluster.nodes[0].world.trigger::<Piece>("a".to_owned());
     wait(&mut cluster, triggered.into_future()).expect("it is taken");
-    let newest = |cluster: &mut Cluster, at: usize| {
-        let world = cluster.nodes[at].world.clone();
-        wait(cluster, world.newest_cursor()).expect("it is read")
-    };
+    cluster.run(LEASE);
     let last = newest(&mut cluster, 0);
     assert!(last > Cursor::START);
-    assert!(newest(&mut cluster, 1) >= last);
+    assert_eq!(newest(&mut cluster, 1), last);
+    let beyond = Cursor::from(last.seq + 1);
+    assert!(beyond > newest(&mut cluster, 0) && beyond > newest(&mut cluster, 1));
+    // The other node writes the entry with this place.
+    let triggered = cluster.nodes[1].world.trigger::<Piece>("a".to_owned());
+    wait(&mut cluster, triggered.into_future()).expect("it is taken");
+    assert!(beyond <= newest(&mut cluster, 0) && beyond <= newest(&mut cluster, 1));
+}
+
+#[test]
+fn entry_that_cannot_be_understood_is_left_out_and_others_are_told() {
+    let too_new = StoreError::TooNew { store: "of a plan".to_owned(), found: 9, known: 1 };
+    for error in [StoreError::Corrupt("a flipped bit".to_owned()), too_new, undecodable()] {
+        let mut cluster = Cluster::new(8, 2, false);
+        cluster.run(3 * LEASE);
+        let (mut live, mut told) = (watch(&cluster, 0, Cursor::START), Vec::new());
+        cluster.run(LEASE);
+        take(&mut live, &mut told);
+        let place = newest(&mut cluster, 0).seq + 1;
+        cluster.nodes[0].fault.damage(place, error.clone());
+        let damaged = cluster.perform(1, "a");
+        let whole = cluster.perform(1, "b");
+        let mut errors = Vec::new();
+        for _ in 0..20 {
+            cluster.run(Duration::from_secs(1));
+            errors.extend(take_what_is_whole(&mut live, &mut told));
+        }
+        assert_eq!(stopped(&told), [whole], "{error}");
+        assert!(told.iter().all(|happening| happening.plan != damaged), "{error}");
+        // What follows the entry is not understood without it.
+        assert!(errors.iter().any(|it| it.to_string() == error.to_string()), "{errors:?}");
+        let (mut again, mut from_store) = (watch(&cluster, 0, Cursor::START), Vec::new());
+        for _ in 0..10 {
+            cluster.tick();
+            let _damaged = take_what_is_whole(&mut again, &mut from_store);
+        }
+        assert_eq!(from_store, told, "{error}");
+    }
+}
+
+#[test]
+fn entry_is_told_when_the_key_that_decodes_it_comes_back_after_some_seconds() {
+    let mut cluster = Cluster::new(8, 2, false);
+    cluster.run(3 * LEASE);
+    let (mut live, mut told) = (watch(&cluster, 0, Cursor::START), Vec::new());
+    cluster.run(LEASE);
+    take(&mut live, &mut told);
+    let place = newest(&mut cluster, 0).seq + 1;
+    cluster.nodes[0].fault.damage(place, undecodable());
+    let plans = [cluster.perform(1, "a"), cluster.perform(1, "b")];
+    cluster.run(Duration::from_secs(5));
+    take(&mut live, &mut told);
+    assert_eq!(told, [], "nothing is left out yet");
+    cluster.nodes[0].fault.heal();
+    cluster.run(Duration::from_secs(2));
+    take(&mut live, &mut told);
+    assert_eq!(told.first().map(|first| first.cursor.seq), Some(place));
+    let mut ended = stopped(&told);
+    ended.sort_unstable();
+    let mut all = plans.to_vec();
+    all.sort_unstable();
+    assert_eq!(ended, all);
 }
