@@ -181,6 +181,8 @@ impl Running {
     /// Whether somebody listens; if not, the feed is idle.
     fn is_wanted(&mut self) -> bool {
         let mut state = self.feed.state.lock();
+        // A buffer without another holder has no reader.
+        state.joining.retain(|(buffer, _)| Arc::strong_count(buffer) > 1);
         if !state.joining.is_empty() || !state.listeners.is_empty() {
             return true;
         }

@@ -71,6 +71,10 @@ impl StoreReader for Reader {
     }
 
     fn newest(&mut self) -> Result<Newest, StoreError> {
+        self.script.lock().looks += 1;
+        if let Some(error) = self.script.lock().looks_fail.clone() {
+            return Err(error);
+        }
         self.inner()?.newest()
     }
 

@@ -56,6 +56,9 @@ pub(super) struct Script {
     reads_at: BTreeMap<u64, StoreError>,
     pub(super) schedules_fail: Option<StoreError>,
     entries_fail: Option<StoreError>,
+    /// Looks at the newest entry, and their error.
+    pub(super) looks: u64,
+    pub(super) looks_fail: Option<StoreError>,
     /// Entries that cannot be read.
     pub(super) damaged: BTreeMap<Seq, StoreError>,
     /// Whether writes wait, and who wakes them.
@@ -185,6 +188,17 @@ impl FaultStore {
         self.script.lock().entries_fail = Some(error);
     }
 
+    /// Fails every look at the newest entry, as live events of all nodes make them, until it is
+    /// [healed](FaultStore::heal).
+    pub fn fail_looks(&self, error: StoreError) {
+        self.script.lock().looks_fail = Some(error);
+    }
+
+    /// How many looks at the newest entry were tried.
+    pub fn looks(&self) -> u64 {
+        self.script.lock().looks
+    }
+
     /// Fails every read of the journal, or of a plan's history, that comes to the entry at this place,
     /// until it is [healed](FaultStore::heal).
     pub fn damage(&self, place: Seq, error: StoreError) {
@@ -209,6 +223,7 @@ impl FaultStore {
         script.reads_at.clear();
         script.schedules_fail = None;
         script.entries_fail = None;
+        script.looks_fail = None;
         script.damaged.clear();
     }
 

@@ -177,6 +177,32 @@ fn cursor_beyond_the_journal_is_recognised_at_any_node() {
 }
 
 #[test]
+fn listeners_that_go_before_a_first_place_is_known_are_not_looked_for() {
+    let mut cluster = Cluster::new(8, 2, false);
+    cluster.run(3 * LEASE);
+    let looks = |cluster: &mut Cluster| {
+        let before = cluster.nodes[0].fault.looks();
+        cluster.run(Duration::from_secs(5));
+        cluster.nodes[0].fault.looks() - before
+    };
+    assert_eq!(looks(&mut cluster), 0, "nobody listens");
+    cluster.nodes[0].fault.fail_looks(StoreError::Failed("no answer".to_owned()));
+    let watches: Vec<Watch> = (0..100).map(|_| watch(&cluster, 0, Cursor::START)).collect();
+    let watched = looks(&mut cluster);
+    assert!((3..=6).contains(&watched), "one a second for all: {watched}");
+    drop(watches);
+    cluster.run(Duration::from_secs(2));
+    assert_eq!(looks(&mut cluster), 0, "they are gone");
+    // The next one begins anew.
+    cluster.nodes[0].fault.heal();
+    let (mut live, mut told) = (watch(&cluster, 0, Cursor::START), Vec::new());
+    let plan = cluster.perform(1, "a");
+    cluster.run(LEASE);
+    take(&mut live, &mut told);
+    assert_eq!(stopped(&told), [plan]);
+}
+
+#[test]
 fn entry_that_cannot_be_understood_is_left_out_and_others_are_told() {
     let too_new = StoreError::TooNew { store: "of a plan".to_owned(), found: 9, known: 1 };
     for error in [StoreError::Corrupt("a flipped bit".to_owned()), too_new, undecodable()] {
