@@ -170,6 +170,12 @@ impl StoreReader for Reader {
         Ok(all)
     }
 
+    fn place_after(&mut self, after: Seq) -> Result<Option<Seq>, StoreError> {
+        let sql = "SELECT min(seq) FROM tw.journal WHERE seq > $1";
+        let rows = self.session.read(sql, &[(&number(after), Type::INT8)])?;
+        rows.first().map_or(Ok(None), |row| count_if_any(row, 0))
+    }
+
     fn last_place(&mut self) -> Result<Seq, StoreError> {
         let sql = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM tw.place";
         let rows = self.session.read(sql, &[])?;

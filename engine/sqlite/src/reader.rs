@@ -136,6 +136,13 @@ impl StoreReader for Reader {
         Ok(entries)
     }
 
+    fn place_after(&mut self, after: Seq) -> Result<Option<Seq>, StoreError> {
+        let after = i64::try_from(after).unwrap_or(i64::MAX);
+        let sql = "SELECT min(seq) FROM journal WHERE seq > ?1";
+        let next = self.connection.query_row(sql, [after], |row| row.get(0));
+        next.map_err(|error| failure_in(&self.connection, &error))
+    }
+
     fn last_place(&mut self) -> Result<Seq, StoreError> {
         let last = self.connection.query_row(NOW, [], |row| row.get(2));
         last.map_err(|error| failure_in(&self.connection, &error))

@@ -17,8 +17,9 @@ use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 use super::aside::{parts as parts_aside, Parts};
 use super::{
     Append, Batch, Change, Count, Filter, Found, Loaded, Members, Newest, PlanRow, Removal,
-    RowWrite, ScheduleRow, ScheduleWrite, Seq, Slots, StateRow, StateScan, Store, StoreKeeper, StoreReader,
-    StoreWriter, Swap, Tally, Upkeep, Verdict, Worlds, WorldsWrite, Written, LETTERS, LETTER_SLOT,
+    RowWrite, ScheduleRow, ScheduleWrite, Seq, Slots, StateRow, StateScan, Store, StoreKeeper,
+    StoreReader, StoreWriter, Swap, Tally, Upkeep, Verdict, Worlds, WorldsWrite, Written, LETTERS,
+    LETTER_SLOT,
 };
 use crate::error::StoreError;
 use crate::id::PlanId;
@@ -349,6 +350,10 @@ impl StoreReader for Reader {
             Ok(Written { records: decoded(&*self.codec, written.records)?, ..written })
         };
         self.inner.journal(after, limit)?.into_iter().map(decode).collect()
+    }
+
+    fn place_after(&mut self, after: Seq) -> Result<Option<Seq>, StoreError> {
+        self.inner.place_after(after)
     }
 
     fn last_place(&mut self) -> Result<Seq, StoreError> {

@@ -62,6 +62,14 @@ pub trait StoreReader: Send {
     /// The store failed.
     fn journal(&mut self, after: Seq, limit: usize) -> Result<Vec<Written>, StoreError>;
 
+    /// The place of the next entry after a place; nothing if there is none. The entry itself is not
+    /// looked at, so it may be damaged.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn place_after(&mut self, after: Seq) -> Result<Option<Seq>, StoreError>;
+
     /// The newest place of the journal that was given out. Its entry may never become visible.
     ///
     /// # Errors

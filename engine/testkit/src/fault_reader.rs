@@ -66,6 +66,10 @@ impl StoreReader for Reader {
         Ok(entries)
     }
 
+    fn place_after(&mut self, after: Seq) -> Result<Option<Seq>, StoreError> {
+        self.inner()?.place_after(after)
+    }
+
     fn last_place(&mut self) -> Result<Seq, StoreError> {
         self.inner()?.last_place()
     }

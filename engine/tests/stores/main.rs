@@ -18,6 +18,7 @@ mod entities;
 mod large_values;
 mod let_go;
 mod links;
+mod live;
 mod locks;
 mod log;
 mod opening;

@@ -25,9 +25,7 @@ pub(crate) use rows::*;
 pub(crate) use schedules::*;
 pub(crate) use search::*;
 pub(crate) use slots::*;
-use turnwheel_engine::store::{
-    Append, Batch, Filter, Newest, PlanRow, RowWrite, Seq, Verdict,
-};
+use turnwheel_engine::store::{Append, Batch, Filter, Newest, PlanRow, RowWrite, Seq, Verdict};
 use turnwheel_engine::StoreError;
 pub(crate) use values::*;
 
@@ -215,6 +213,8 @@ pub(crate) fn the_journal_can_be_read_as_a_whole(place: &Place) {
     assert_eq!((page.len(), page[0].prev, &*page[0].records), (1, 1, &b"b"[..]));
     assert_eq!(reader.journal(3, 2).expect("it reads"), []);
     assert_eq!(reader.journal(Seq::MAX, 2).expect("it reads"), []);
+    let places = [0, 1, 3, Seq::MAX].map(|after| reader.place_after(after).expect("it reads"));
+    assert_eq!(places, [Some(1), Some(2), None, None]);
 }
 
 pub(crate) fn newest_entry_and_last_place_are_told(place: &Place) {
