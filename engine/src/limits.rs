@@ -310,6 +310,10 @@ pub const FEED_PAUSE_MAX: Duration = Duration::from_millis(250);
 /// Pause after a look that has failed.
 pub const FEED_AGAIN: Duration = Duration::from_secs(1);
 
+/// Nanoseconds after which it is told that commits hold up live events: a commit takes some
+/// milliseconds, and much longer while a disk or a standby stands still.
+pub const FEED_STALL_NS: u64 = 10_000_000_000;
+
 /// Looks at an entry that cannot be decoded, each a pause after the one before, until it is left
 /// out: what gives the codec its keys may be away for some seconds.
 pub const FEED_DECODES: u32 = 10;

@@ -27,7 +27,7 @@ use super::horizon::Horizon;
 use super::page::Page;
 use crate::error::StoreError;
 use crate::journal::Journal;
-use crate::limits::{FEED_AGAIN, FEED_DECODES, FEED_PAUSE_MAX, FEED_PAUSE_MIN};
+use crate::limits::{FEED_AGAIN, FEED_DECODES, FEED_PAUSE_MAX, FEED_PAUSE_MIN, FEED_STALL_NS};
 use crate::store::{Seq, StoreReader, Written};
 
 /// Reads the entries of all nodes while somebody listens.
@@ -55,6 +55,30 @@ struct Reading {
     looked: Option<Seq>,
     /// Looks at entries that could not be decoded, at most [`FEED_DECODES`].
     undecoded: u32,
+}
+
+/// How long the horizon has stood still.
+#[derive(Default)]
+struct Stall {
+    /// The place that comes next, and when that was seen.
+    next: Option<(Seq, u64)>,
+    is_told: bool,
+}
+
+impl Stall {
+    /// Whether it has to be told now: once for each place.
+    fn look(&mut self, next: Option<Seq>, now_ns: u64) -> bool {
+        match (self.next, next) {
+            (Some((place, since_ns)), Some(next)) if place == next => {
+                let is_long = now_ns.saturating_sub(since_ns) >= FEED_STALL_NS;
+                is_long && !std::mem::replace(&mut self.is_told, true)
+            }
+            _ => {
+                *self = Self { next: next.map(|next| (next, now_ns)), is_told: false };
+                false
+            }
+        }
+    }
 }
 
 /// The outcome of one look at the store.
@@ -142,6 +166,7 @@ impl Running {
         let bell = Arc::default();
         feed.journal.ring(&bell);
         let (mut reading, mut pause) = (Reading::default(), FEED_PAUSE_MIN);
+        let mut stall = Stall::default();
         while self.is_wanted() {
             let (before, at) = (reading.place(), feed.state.lock().at);
             let look = feed.journal.read(move |reader| {
@@ -150,6 +175,14 @@ impl Running {
             });
             let Ok((read, found)) = look.await else { return };
             reading = read;
+            let horizon = &reading.horizon;
+            if stall.look(horizon.next_place(), feed.group.now_ns()) {
+                tracing::warn!(
+                    place = horizon.next_place(), writes = ?horizon.under_way(),
+                    "live events of all nodes wait for writes that last (on PostgreSQL: by \
+                     virtualtransaction of pg_locks)"
+                );
+            }
             pause = match reading.place() == before {
                 true => (pause * 2).min(FEED_PAUSE_MAX),
                 false => FEED_PAUSE_MIN,
@@ -248,5 +281,24 @@ impl Reading {
         }
         self.looked = Some(until);
         Ok(Found::Entries { entries, is_more })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Stall, FEED_STALL_NS};
+
+    #[test]
+    fn horizon_that_stands_still_is_told_once_for_each_place() {
+        let (mut stall, long) = (Stall::default(), FEED_STALL_NS);
+        let mut look = |next, now_ns| stall.look(next, now_ns);
+        assert!(!look(Some(7), 5));
+        assert!(!look(Some(7), 4 + long));
+        assert!(look(Some(7), 5 + long));
+        assert!(!look(Some(7), 9 * long), "it was told");
+        assert!(!look(Some(8), 9 * long), "another place");
+        assert!(look(Some(8), 10 * long));
+        assert!(!look(None, 11 * long));
+        assert!(!look(Some(8), 11 * long), "it begins anew");
     }
 }

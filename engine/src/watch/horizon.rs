@@ -24,6 +24,11 @@ impl Horizon {
         self.next.as_ref().map(|(place, _)| *place)
     }
 
+    /// The writes that have to end before that.
+    pub(super) fn under_way(&self) -> &[String] {
+        self.next.as_ref().map_or(&[], |(_, under_way)| under_way)
+    }
+
     /// The place up to which a read that begins now finds all entries; `None` until one is known.
     pub(super) fn complete(&self) -> Option<Seq> {
         self.complete

@@ -187,7 +187,9 @@ impl Stream for Live {
         }
         if !self.has_begun {
             if self.watch.poll_listening(cx).is_pending() {
-                return Poll::Pending;
+                // A commit that lasts holds up the begin. The reader has no place yet.
+                let sign = self.sign.poll_tick(cx);
+                return sign.map(|_| Some(Ok(Event::default().comment("waiting"))));
             }
             // Sent at once, so that the reader knows the place from which on it misses nothing.
             self.has_begun = true;

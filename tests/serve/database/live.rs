@@ -2,8 +2,10 @@
 //! one with the place that it has.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{json, Value};
 use turnwheel_postgres::LocalServer;
@@ -30,8 +32,9 @@ impl Stream {
     fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         // A killed process may reset the connection.
-        let read = self.0.read_line(&mut line).unwrap_or(0);
-        (read > 0).then(|| line.trim_end().to_owned())
+        let _read = self.0.read_line(&mut line);
+        // It may have sent a part of a line.
+        line.strip_suffix('\n').map(|line| line.trim_end().to_owned())
     }
 
     /// The next event; nothing if the stream has ended.
@@ -79,6 +82,58 @@ fn cancel(node: &Serve, plan: &str) {
     node.post(&format!("/api/v1/plans/{plan}/orders"), &json!({"order": "cancel"})).ok();
 }
 
+/// A session of `psql` that holds what commits wait for, as a commit that lasts does.
+fn held_commit(database: &LocalServer, schema: &str) -> Child {
+    let psql = LocalServer::programs().expect("it is installed").join("psql");
+    let mut session = Command::new(psql)
+        .args(["--quiet", "--tuples-only", "--no-align", &database.url("postgres")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it begins");
+    let hold =
+        format!("BEGIN; LOCK TABLE {schema}.writers IN ROW SHARE MODE; SELECT 'it holds';\n");
+    let stdin = session.stdin.as_mut().expect("it is piped");
+    stdin.write_all(hold.as_bytes()).expect("it reads");
+    let mut said = String::new();
+    let stdout = BufReader::new(session.stdout.as_mut().expect("it is piped"));
+    stdout.take(9).read_to_string(&mut said).expect("it answers");
+    assert_eq!(said, "it holds\n");
+    session
+}
+
+#[test]
+fn reader_gets_signs_of_life_while_a_commit_holds_up_the_begin_of_its_stream() {
+    if !is_asked() {
+        return;
+    }
+    let database = LocalServer::start(&[]).unwrap_or_else(|error| panic!("{error}"));
+    let url = format!("{}?schema=held", database.url("postgres"));
+    let folder = Place::new();
+    let node = folder.serve(&["--store", &url, "--node", "one"]);
+    let plan = node.begin("before");
+    let mut commit = held_commit(&database, "held");
+    let host = node.address();
+    let mut stream = Stream(BufReader::new(
+        node.raw(&format!("GET /api/v1/events HTTP/1.1\r\nhost: {host}\r\n\r\n")),
+    ));
+    loop {
+        let line = stream.line().expect("it goes on");
+        assert_ne!(line, ": listening", "its place is not known yet");
+        assert!(!line.starts_with("id:"), "{line}");
+        if line == ": waiting" {
+            break;
+        }
+    }
+    // Its input ends, and so does its transaction.
+    drop(commit.stdin.take());
+    commit.wait().expect("it ends");
+    while stream.line().expect("it goes on") != ": listening" {}
+    cancel(&node, &plan);
+    stream.until_stopped(std::slice::from_ref(&plan));
+    node.stopped();
+}
+
 #[test]
 fn events_of_all_nodes_are_on_one_stream_whose_place_outlives_its_node() {
     if !is_asked() {
@@ -98,12 +153,27 @@ fn events_of_all_nodes_are_on_one_stream_whose_place_outlives_its_node() {
         cancel(node, plan);
     }
     let mut told = at_one.until_stopped(&plans[..3]);
-    one.killed();
+    // Something happens while the node is killed.
+    let beginning = AtomicBool::new(true);
+    let during: Vec<String> = std::thread::scope(|scope| {
+        let begun = scope.spawn(|| {
+            let mut begun = Vec::new();
+            while beginning.load(Ordering::SeqCst) || begun.len() < 3 {
+                begun.push(two.begin(&format!("during {}", begun.len())));
+            }
+            begun
+        });
+        told.push(at_one.next().expect("it goes on"));
+        one.killed();
+        beginning.store(false, Ordering::SeqCst);
+        begun.join().expect("no panic")
+    });
     while let Some(event) = at_one.next() {
         told.push(event);
     }
     // What happens while nobody listens is told by the store.
     let more: Vec<String> = (0..4).map(|number| two.begin(&format!("more {number}"))).collect();
+    let more: Vec<String> = during.into_iter().chain(more).collect();
     plans[3..].iter().chain(&more).for_each(|plan| cancel(&three, plan));
     let last = told.last().expect("something was told")["cursor"].as_str().expect("a place");
     let last = last.to_owned();

@@ -92,8 +92,11 @@ fn nothing_that_was_acknowledged_is_lost_when_a_synchronous_standby_takes_over()
     plans.iter().for_each(|(number, plan)| check(&finished(plan), *number));
     let told = until_stopped(&mut watch, plans.len());
     check_order(&told);
-    let ended: BTreeSet<PlanId> =
-        told.iter().filter(|it| it.plan_state() == Some(PlanState::Stopped)).map(|it| it.plan).collect();
+    let ended: BTreeSet<PlanId> = told
+        .iter()
+        .filter(|it| it.plan_state() == Some(PlanState::Stopped))
+        .map(|it| it.plan)
+        .collect();
     assert_eq!(ended, plans.values().map(|plan| plan.id()).collect(), "each is told");
     drop(watch);
     client.end();
