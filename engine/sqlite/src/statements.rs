@@ -11,10 +11,11 @@ use crate::{states, values};
 
 /// State that other writers may have changed: whether this one is refused, the version of the
 /// worlds, and the newest place that is taken. The newest entries may have been removed: places up
-/// to the mark of a writer are never taken again.
+/// to the mark of a writer, and up to the newest entry that was removed, are never taken again.
 pub(super) const NOW: &str = "SELECT (SELECT value FROM meta WHERE name = 'fence'),
     (SELECT value FROM meta WHERE name = 'worlds'),
     max(coalesce((SELECT max(seq) FROM journal), 0),
+        coalesce((SELECT value FROM meta WHERE name = 'removed'), 0),
         (SELECT value FROM meta WHERE name = 'projected'),
         coalesce((SELECT max(projected) FROM turnwheel_marks), 0))";
 
@@ -30,6 +31,9 @@ pub(super) fn remove(
     let mut remove = transaction.prepare_cached(remove)?;
     let key = params![plan.to_bytes(), head];
     let Some(gone) = remove.query_row(key, Listed::of).optional()? else { return Ok(false) };
+    let highest = "INSERT INTO meta (name, value) VALUES ('removed', ?1)
+        ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)";
+    transaction.prepare_cached(highest)?.execute([head])?;
     counts.add(gone.kind, -1);
     forget_labels(transaction, plan, &gone.labels)?;
     let mut entry =

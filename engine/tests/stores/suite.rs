@@ -51,6 +51,7 @@ macro_rules! promises {
             a_fenced_commit_writes_nothing,
             the_journal_can_be_read_as_a_whole,
             newest_entry_and_last_place_are_told,
+            place_of_a_removed_entry_is_not_given_again_while_a_row_is_behind,
             large_entries_and_rows_come_back_as_they_were,
             readers_see_what_is_committed_and_no_less,
             schedules_are_changed_from_the_version_that_was_read,
@@ -233,6 +234,17 @@ pub(crate) fn newest_entry_and_last_place_are_told(place: &Place) {
     append(&mut *writer, &[entry(1, 1, "b")]);
     assert_eq!(reader.last_place().expect("it reads"), 3);
     assert_eq!(reader.newest().expect("it reads"), told(3));
+}
+
+pub(crate) fn place_of_a_removed_entry_is_not_given_again_while_a_row_is_behind(place: &Place) {
+    let (mut writer, mut reader) = place.ends();
+    append(&mut *writer, &[entry(1, 0, "a"), entry(2, 0, "x")]);
+    write_rows(&mut *writer, &[stopped(2, 2, 5)], 0);
+    assert_eq!(writer.remove(&[gone(2, 2)]).expect("it is answered"), 1);
+    assert_eq!(reader.last_place().expect("it reads"), 2);
+    drop(writer);
+    let mut writer = place.store.writer().expect("another writer");
+    assert_eq!(append(&mut *writer, &[entry(1, 1, "b")]), [Verdict::Written(3)]);
 }
 
 pub(crate) fn large_entries_and_rows_come_back_as_they_were(place: &Place) {
