@@ -47,7 +47,17 @@ impl Replay {
             return Ok(told);
         }
         let mut plan = None;
-        for (seq, records) in reader.history(entry.plan, entry.prev)? {
+        let history = match reader.history(entry.plan, entry.prev) {
+            // The plan was removed after its entry was read: nothing is left to tell of it.
+            Err(error)
+                if error.is_unreadable()
+                    && reader.place_after(entry.seq - 1)? != Some(entry.seq) =>
+            {
+                return Ok(Vec::new());
+            }
+            history => history?,
+        };
+        for (seq, records) in history {
             tell(&mut plan, entry.plan, seq, &records)?;
         }
         if let Some(plan) = plan {

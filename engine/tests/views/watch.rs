@@ -10,8 +10,8 @@ use futures_core::Stream;
 use turnwheel_engine::picture::PlanHistory;
 use turnwheel_engine::watch::{Cursor, Happening, Watch, WatchFilter, Watched, What};
 use turnwheel_engine::{
-    MemoryStore, Next, PlanError, PlanHandle, PlanId, PlanState, StepId, StepState, StoreError,
-    World,
+    MemoryStore, Next, PlanError, PlanHandle, PlanId, PlanState, Retention, StepId, StepState,
+    StoreError, World,
 };
 use turnwheel_runtime::sim::Sim;
 use turnwheel_testkit::FaultStore;
@@ -293,7 +293,7 @@ impl Troubled {
     fn take(&self, watch: &mut Watch, told: &mut Vec<Happening>) -> Result<(), StoreError> {
         let mut pending = 0;
         // It may wait for several reads, one after the other.
-        while pending < 10 {
+        while pending < 100 {
             match Pin::new(&mut *watch).poll_next(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(Some(Ok(Watched::Happened(happening)))) => {
                     told.push(*happening);
@@ -337,6 +337,27 @@ fn listener_is_told_of_an_entry_when_its_plan_can_be_read_again() {
     let all = troubled.after(place);
     assert_eq!(all.iter().filter(|it| it.plan_state() == Some(PlanState::Stopped)).count(), 2);
     assert_eq!(told, all);
+}
+
+#[test]
+fn plan_that_is_removed_before_a_listener_has_read_it_is_no_damage() {
+    let troubled = Troubled::new();
+    let (mut live, mut told) = (troubled.world.watch(WatchFilter::new()), Vec::new());
+    troubled.take(&mut live, &mut told).expect("the store is well");
+    troubled.store.fail_reads(StoreError::Failed("no answer".to_owned()));
+    troubled.say_the_word();
+    troubled.take(&mut live, &mut told).expect_err("it cannot be read");
+    troubled.store.heal();
+    troubled.sim.advance(Duration::from_secs(1));
+    let cleaning = troubled.world.clean(Retention::older_than(Duration::ZERO));
+    let cleaned = troubled.sim.block_on(cleaning).expect("it ends").expect("it is clean");
+    assert_eq!(cleaned.plans, 2);
+    let triggered = troubled.world.trigger::<Piece>("bob".to_owned());
+    let next = troubled.sim.block_on(triggered).expect("it ends").expect("it is taken").id();
+    troubled.sim.run_until_idle();
+    troubled.take(&mut live, &mut told).expect("nothing is damaged");
+    assert!(told.iter().all(|happening| happening.plan == next), "{told:?}");
+    assert_eq!(told.last().and_then(Happening::plan_state), Some(PlanState::Stopped));
 }
 
 #[test]
