@@ -26,6 +26,7 @@ impl Listeners {
 
     /// Rings from now on when something becomes durable.
     pub(crate) fn add_bell(&mut self, bell: &Arc<Bell>) {
+        self.bells.retain(|bell| bell.strong_count() > 0);
         self.bells.push(Arc::downgrade(bell));
     }
 
@@ -39,7 +40,7 @@ impl Listeners {
     /// Gives them what has become durable, in the order of the journal.
     pub(crate) fn durable(&mut self, appends: &[Append], verdicts: &[Verdict]) {
         if !self.bells.is_empty() && verdicts.iter().any(|it| matches!(it, Verdict::Written(_))) {
-            self.bells.retain(|bell| bell.upgrade().is_some_and(|bell| bell.ring()));
+            self.bells.iter().filter_map(Weak::upgrade).for_each(|bell| bell.ring());
         }
         if self.buffers.is_empty() || self.is_empty() {
             return;
@@ -52,13 +53,15 @@ impl Listeners {
             let (plan, prev, records) = (append.plan, append.prev, append.records.clone());
             self.push(Written { seq: *seq, plan, prev, records });
         }
-        self.wake();
+        self.wakers().into_iter().for_each(Waker::wake);
     }
 
-    /// Gives them entries that were read, in the order of the journal.
-    pub(crate) fn read(&self, entries: Vec<Written>) {
+    /// Gives them entries that were read, in the order of the journal. Those who wait have to be
+    /// woken after that, without a lock.
+    #[must_use]
+    pub(crate) fn read(&self, entries: Vec<Written>) -> Vec<Waker> {
         entries.into_iter().for_each(|entry| self.push(entry));
-        self.wake();
+        self.wakers()
     }
 
     fn are_wanted(&self, plan: PlanId) -> bool {
@@ -71,8 +74,9 @@ impl Listeners {
         wanted.for_each(|buffer| buffer.push(&entry));
     }
 
-    fn wake(&self) {
-        self.buffers.iter().for_each(|buffer| buffer.wake());
+    /// Those who wait and have something to take.
+    fn wakers(&self) -> Vec<Waker> {
+        self.buffers.iter().filter_map(|buffer| buffer.waker()).collect()
     }
 }
 
@@ -81,7 +85,7 @@ impl Drop for Listeners {
     fn drop(&mut self) {
         for buffer in &self.buffers {
             buffer.state.lock().is_closed = true;
-            buffer.wake();
+            buffer.waker().into_iter().for_each(Waker::wake);
         }
     }
 }
@@ -91,15 +95,13 @@ impl Drop for Listeners {
 pub(crate) struct Bell(Mutex<(bool, Option<Waker>)>);
 
 impl Bell {
-    /// Always true: the bell is there.
-    fn ring(&self) -> bool {
+    fn ring(&self) {
         let waker = {
             let mut state = self.0.lock();
             state.0 = true;
             state.1.take()
         };
         waker.into_iter().for_each(Waker::wake);
-        true
     }
 
     /// Whether it has rung since it was ready the last time.
@@ -173,19 +175,11 @@ impl Buffer {
         }
     }
 
-    fn wake(&self) {
-        let waker = {
-            let mut state = self.state.lock();
-            let has_news = !state.entries.is_empty() || state.missed > 0 || state.is_closed;
-            if has_news {
-                state.waker.take()
-            } else {
-                None
-            }
-        };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+    /// Its listener, if it waits and there is something to take.
+    fn waker(&self) -> Option<Waker> {
+        let mut state = self.state.lock();
+        let has_news = !state.entries.is_empty() || state.missed > 0 || state.is_closed;
+        has_news.then(|| state.waker.take()).flatten()
     }
 
     /// Takes what is next; if there is nothing, the waker is called when there is.

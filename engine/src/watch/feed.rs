@@ -15,7 +15,7 @@
 use std::future::{poll_fn, Future};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -125,7 +125,7 @@ impl Feed {
         let mut state = self.state.lock();
         let at = entries.last().map(|last| last.seq).or(state.at).unwrap_or(first);
         state.at = Some(at);
-        state.listeners.read(entries);
+        let waiting = state.listeners.read(entries);
         let joining = std::mem::take(&mut state.joining);
         let joined: Vec<Completer<Seq>> = joining
             .into_iter()
@@ -135,6 +135,7 @@ impl Feed {
             })
             .collect();
         drop(state);
+        waiting.into_iter().for_each(Waker::wake);
         for done in joined {
             // The listener may be gone.
             let _gone = done.complete(at);
