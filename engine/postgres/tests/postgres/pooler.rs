@@ -1,14 +1,17 @@
 //! A pooler in transaction mode is between the nodes and the server.
 
 use std::fs;
+use std::future::poll_fn;
 use std::os::unix::fs::{chown, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use turnwheel_engine::watch::{Cursor, WatchFilter};
 use turnwheel_engine::{SharedStore, World};
 use turnwheel_postgres::LocalServer;
+use turnwheel_runtime::completion::block_on;
 
 use crate::nodes::live::{check_order, until_stopped};
 use crate::server::{name, sql, start, store_of};
@@ -107,14 +110,19 @@ fn nodes_work_through_a_pooler_in_transaction_mode() {
     let nodes = ["one", "two"].map(node);
     let store = SharedStore::node(store_of(&url), lease).expect("it opens");
     let client = World::builder().client().name("client").join(&store).expect("it joins");
+    let mut live = client.watch(WatchFilter::new().all_nodes());
+    block_on(pin!(poll_fn(|cx| live.poll_listening(cx)))).expect("no worker of a group");
     let plans: Vec<_> = (0..40)
         .map(|number| (number, client.trigger::<Chain>(number).wait().expect("it is taken")))
         .collect();
+    let told = until_stopped(&mut live, 40);
+    check_order(&told);
     for (number, plan) in &plans {
         check(&plan.finished().wait().expect("it ends"), *number);
     }
     let filter = WatchFilter::new().all_nodes().after(Cursor::START);
-    check_order(&until_stopped(&mut client.watch(filter), 40));
+    assert_eq!(until_stopped(&mut client.watch(filter), 40), told);
+    drop(live);
     client.shutdown().expect("it ends");
     store.close().expect("it ends");
     for (world, store) in nodes {
