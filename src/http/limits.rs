@@ -117,7 +117,8 @@ pub const WRITE_WITHIN: Duration = Duration::from_secs(30);
 /// Plans that one stream of live events names.
 pub const LIVE_PLANS_MAX: usize = 100;
 
-/// Interval of comments in a stream of live events, so that no proxy cuts it; also before its begin.
+/// Interval of comments in a stream of live events, also before its begin, so that no proxy cuts
+/// it.
 pub const LIVE_SIGN: Duration = Duration::from_secs(15);
 
 /// Jobs whose figures are told, the first ones by name: each is some lines.

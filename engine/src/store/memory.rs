@@ -380,12 +380,6 @@ impl StoreReader for Reader {
         entries.map(whole).collect()
     }
 
-    fn place_after(&mut self, after: Seq) -> Result<Option<Seq>, StoreError> {
-        let data = self.data.lock();
-        let next = data.journal.range(after.saturating_add(1)..).next().map(|(seq, _)| *seq);
-        Ok(next)
-    }
-
     fn last_place(&mut self) -> Result<Seq, StoreError> {
         Ok(self.data.lock().last)
     }

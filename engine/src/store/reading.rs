@@ -62,13 +62,14 @@ pub trait StoreReader: Send {
     /// The store failed.
     fn journal(&mut self, after: Seq, limit: usize) -> Result<Vec<Written>, StoreError>;
 
-    /// The place of the next entry after a place; nothing if there is none. The entry itself is not
-    /// looked at, so it may be damaged.
+    /// The place of the next entry after a place. As provided: for entries that are never damaged.
     ///
     /// # Errors
     ///
     /// The store failed.
-    fn place_after(&mut self, after: Seq) -> Result<Option<Seq>, StoreError>;
+    fn place_after(&mut self, after: Seq) -> Result<Option<Seq>, StoreError> {
+        Ok(self.journal(after, 1)?.first().map(|entry| entry.seq))
+    }
 
     /// The newest place of the journal that was given out. Its entry may never become visible.
     ///
@@ -77,9 +78,8 @@ pub trait StoreReader: Send {
     /// The store failed.
     fn last_place(&mut self) -> Result<Seq, StoreError>;
 
-    /// The newest visible entry, and the writes that are under way after it was read. An entry at
-    /// its place or before it is visible to reads that begin after this call, unless its write is
-    /// named. As provided: for stores that give places out as entries become visible.
+    /// The newest visible entry, and the writes under way after it was read: entries up to its place
+    /// are visible to later reads, but for theirs. As provided: for places that are visible at once.
     ///
     /// # Errors
     ///
@@ -428,11 +428,9 @@ pub struct Written {
 /// The end of a journal, as a reader sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Newest {
-    /// The place of the newest visible entry, or of a later one that was removed; 0 if there was
-    /// none.
+    /// The newest visible place, or a later one whose entry was removed; 0 if there was none.
     pub seq: Seq,
-    /// The writes that may have taken places and are not visible yet. No two writes under way have
-    /// the same name, and no later write of the same run of the database.
+    /// Writes that may have taken places and are not visible yet, by names that are used once.
     pub under_way: Vec<String>,
 }
 

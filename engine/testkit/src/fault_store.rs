@@ -188,8 +188,7 @@ impl FaultStore {
         self.script.lock().entries_fail = Some(error);
     }
 
-    /// Fails every look at the newest entry, as live events of all nodes make them, until it is
-    /// [healed](FaultStore::heal).
+    /// Fails every look of live events at the newest entry, until it is healed.
     pub fn fail_looks(&self, error: StoreError) {
         self.script.lock().looks_fail = Some(error);
     }
@@ -199,8 +198,7 @@ impl FaultStore {
         self.script.lock().looks
     }
 
-    /// Fails every read of the journal, or of a plan's history, that comes to the entry at this place,
-    /// until it is [healed](FaultStore::heal).
+    /// Fails every read that comes to the entry at this place, until it is healed.
     pub fn damage(&self, place: Seq, error: StoreError) {
         self.script.lock().damaged.insert(place, error);
     }
