@@ -44,14 +44,31 @@ pub struct JourneyElement {
     /// `End`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Elements before it.
+    /// Elements before it. This and the fields after it may be `null` or lack in a list that was imported.
+    #[serde(default, deserialize_with = "null_as_default")]
+    #[cfg_attr(feature = "server", schema(required = false, nullable = true))]
     pub incomings: Vec<Value>,
     /// Elements after it, in their order.
+    #[serde(default, deserialize_with = "null_as_default")]
+    #[cfg_attr(feature = "server", schema(required = false, nullable = true))]
     pub outgoings: Vec<Value>,
     /// Conditions, all of which must hold.
+    #[serde(default, deserialize_with = "null_as_default")]
+    #[cfg_attr(feature = "server", schema(required = false, nullable = true))]
     pub properties: Vec<Value>,
     /// Its wait, message and settings.
+    #[serde(default, deserialize_with = "null_as_default")]
+    #[cfg_attr(feature = "server", schema(required = false, nullable = true))]
     pub extensions: Map<String, Value>,
+}
+
+/// Reads `null` as if the field were not there.
+fn null_as_default<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
 /// A user, and where it is.

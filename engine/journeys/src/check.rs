@@ -88,7 +88,7 @@ impl<'a> Check<'a> {
 
     /// Name and settings.
     fn head(&mut self) {
-        let Definition { name, settings, elements } = self.of;
+        let Definition { name, settings, elements, .. } = self.of;
         for (field, what, text) in
             [("journey", "the name", name), ("platform", "the platform", &settings.platform)]
         {

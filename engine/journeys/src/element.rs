@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Number, Value};
 
 use crate::attributes::AttributeType;
@@ -79,20 +80,29 @@ pub struct Element {
     #[serde(rename = "type")]
     pub kind: Kind,
     /// Elements before it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub incomings: Vec<Id>,
     /// Elements after it, in their order.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub outgoings: Vec<Id>,
     /// Conditions, all of which must hold.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub properties: Vec<Rule>,
     /// The rest of what it says.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub extensions: Extensions,
     /// Fields that are not known here.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
+}
+
+/// Reads `null` as if the field were not there: the ancestor writes it for an empty list.
+fn null_as_default<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
 /// Name of the channel of an action that names none.
@@ -130,32 +140,66 @@ pub struct Rule {
 }
 
 /// Settings of an element beside its conditions.
+///
+/// A field whose value has another type than the one here, such as `default: "yes"`, belongs to the
+/// program that wrote the list: it is kept in `extra` and has no effect.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Map<String, Value>")]
 pub struct Extensions {
     /// Settings of the whole journey, at its first start.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub settings: Option<Settings>,
     /// Time after which a trigger takes its default line, as `P1D`; it waits for ever without.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<String>,
     /// Effect of an event that a trigger accepts and none of its lines does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub unmatched: Option<Unmatched>,
     /// Whether a line is the default of its element.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub default: bool,
     /// Whether all lines that hold are followed, and not the first.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub parallel: bool,
     /// Message of an action.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub send: Option<Send>,
     /// An expression of jq whose object is added to the data of the pass.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub set: Option<String>,
-    /// Fields that are not known here.
+    /// Fields that are not known here, or have another type than above.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
+}
+
+impl TryFrom<Map<String, Value>> for Extensions {
+    type Error = serde_json::Error;
+
+    fn try_from(mut fields: Map<String, Value>) -> Result<Self, Self::Error> {
+        let of = &mut fields;
+        Ok(Self {
+            settings: taken(of, "settings", Value::is_object)?,
+            wait: taken(of, "wait", Value::is_string)?,
+            unmatched: taken(of, "unmatched", Value::is_string)?,
+            default: taken(of, "default", Value::is_boolean)?.unwrap_or_default(),
+            parallel: taken(of, "parallel", Value::is_boolean)?.unwrap_or_default(),
+            send: taken(of, "send", Value::is_object)?,
+            set: taken(of, "set", Value::is_string)?,
+            extra: fields,
+        })
+    }
+}
+
+/// Takes a field out of an object if its value has the right type.
+fn taken<T: DeserializeOwned>(
+    fields: &mut Map<String, Value>,
+    name: &str,
+    has_type: fn(&Value) -> bool,
+) -> Result<Option<T>, serde_json::Error> {
+    match fields.get(name).is_some_and(has_type) {
+        true => fields.remove(name).map(serde_json::from_value).transpose(),
+        false => Ok(None),
+    }
 }
 
 /// Effect of an event that a trigger accepts and none of its lines does.

@@ -153,8 +153,8 @@ pub(crate) fn read(source: &Source<'_>, value: &Value) -> Result<Placed, Problem
             start.extensions.settings = Some(settings.clone());
         }
         if reader.wrong.is_empty() {
-            let (name, elements) = (reader.name, reader.elements);
-            return Ok((Definition { name, settings, elements }, reader.places));
+            let (name, elements, written) = (reader.name, reader.elements, Vec::new());
+            return Ok((Definition { name, settings, elements, written }, reader.places));
         }
     }
     Err(source.problems(reader.wrong))

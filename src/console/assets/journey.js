@@ -46,7 +46,9 @@ export function Journey({ rest, query }) {
   useTitle(`Journey ${name}`);
   const found = useResource(`journey ${name}`, async (signal) => {
     const [journey, elements] = await Promise.all([ask("journey", { at: { name }, signal }), ask("elements", { at: { name }, signal })]);
-    return { journey, elements };
+    // A list that was imported may have null, or nothing, in place of an empty one.
+    const whole = (one) => ({ ...one, incomings: one.incomings ?? [], outgoings: one.outgoings ?? [], properties: one.properties ?? [], extensions: one.extensions ?? {} });
+    return { journey, elements: elements.map(whole) };
   }, { every: 10000 });
   const platform = found.data?.journey.platform;
   const counts = useAsk("journeyCounts", { at: { name } }, { every: 10000 });

@@ -1,5 +1,6 @@
 //! Definitions: both forms, and what is said of wrong ones.
 
+use serde_json::{json, Value};
 use turnwheel_journeys::{keyed, Definition, Entry, Kind};
 
 use super::common::ancestor;
@@ -13,6 +14,50 @@ fn ancestor_definition_is_exported_as_it_was_imported() {
     assert_eq!(keyed(&definition)["P_4"], ancestor()[4]);
     let kinds: Vec<Kind> = definition.elements.iter().map(|element| element.kind).collect();
     assert_eq!((kinds[10], kinds[14], kinds[20]), (Kind::Rule, Kind::RuleCase, Kind::TriggerCase));
+}
+
+#[test]
+fn ancestor_definition_with_empty_and_foreign_fields_is_exported_as_it_was_imported() {
+    let mut list = ancestor();
+    for (element, field) in
+        [(1, "properties"), (1, "extensions"), (0, "incomings"), (22, "outgoings")]
+    {
+        list[element][field] = Value::Null;
+    }
+    list[3].as_object_mut().expect("an object").remove("properties");
+    list[2]["extensions"] = json!({ "set": 1, "default": "yes", "parallel": [], "wait": null });
+    list[4]["extensions"]["unmatched"] = json!(7);
+    list[5]["extensions"] = json!({ "default": false, "parallel": false, "send": null });
+    let definition = Definition::read(&list.to_string(), "wf.json").expect("it is read");
+    assert_eq!(definition.to_ancestor(), list);
+    assert_eq!(keyed(&definition)["P_2"], list[2]);
+    let foreign = &definition.elements[2].extensions;
+    assert!(foreign.set.is_none() && !foreign.default && !foreign.parallel, "{foreign:?}");
+    let stored = Definition::read_stored(&list.to_string(), "wf.json").expect("it is read");
+    assert_eq!(stored, definition);
+    let mut changed = definition;
+    changed.elements[2].extensions.default = true;
+    changed.elements[2].extensions.extra.clear();
+    assert_eq!(changed.to_ancestor()[2]["extensions"], json!({ "default": true }));
+}
+
+#[test]
+fn numbers_that_cannot_be_kept_are_refused_in_new_definitions() {
+    let list = |account: &str| {
+        let mut list = ancestor();
+        list[0]["extensions"]["account"] = json!("ACCOUNT");
+        list.to_string().replace("\"ACCOUNT\"", account)
+    };
+    let large = list("123456789012345678901");
+    let said = problems(&large);
+    assert!(said.contains("a number as large as 1.2345678901234568e+20 is not kept"), "{said}");
+    assert!(said.contains("put it in quotes"), "{said}");
+    Definition::read_stored(&large, "wf.json").expect("one that is stored goes on");
+    for kept in ["18446744073709551615", "-9223372036854775808", "0.1", "1e15"] {
+        let definition = Definition::read(&list(kept), "wf.json").expect(kept);
+        let account: Value = serde_json::from_str(kept).expect("a number");
+        assert_eq!(definition.to_ancestor()[0]["extensions"]["account"], account);
+    }
 }
 
 const OURS: &str = r#"
