@@ -3,10 +3,9 @@
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
 
-use serde_json::{json, Value};
+use serde_json::json;
 use turnwheel::engine::Time;
-use turnwheel::flow::CloudEvent;
-use turnwheel::journeys::{Definition, Recording, Tried};
+use turnwheel::journeys::{DryRun, Event, Recording};
 
 use super::check::text_of;
 use super::exit::Exit;
@@ -18,7 +17,7 @@ use super::settings::Settings;
 pub(super) const SIMULATE_HELP: &str = "\
 Each line of standard input is something that happens to the user «you»:
   event KIND [JSON]   an event with its data
-  user JSON           the attributes are these
+  user JSON           the attributes are these from now on
   wait TIME           time passes, such as P1D or PT2H
 After each line the moves, the messages and the place of the user are printed. Time begins at
 2026-01-01T00:00:00Z.
@@ -63,20 +62,20 @@ pub(super) fn dry_run(
     ))
 }
 
-/// Happenings of the user so far: each line is tried with all before it.
-struct Story<'a> {
-    definition: &'a Definition,
-    events: Vec<Value>,
-    attributes: Value,
+/// The user's walk so far. Each line goes on from the one before it, so what has happened stays.
+struct Story {
+    run: DryRun,
+    platform: String,
+    /// Number of events so far.
+    events: u64,
     now: Time,
 }
 
 pub(super) fn simulate(settings: &Settings, file: &Path) -> Result<(), Exit> {
     let definition = definition(settings, file)?;
     let now = BEGIN.parse().map_err(|error| Exit::failed(format!("{BEGIN}: {error}")))?;
-    let attributes = json!({});
-    let mut story = Story { definition: &definition, events: Vec::new(), attributes, now };
-    let mut known = (0, 0);
+    let platform = definition.settings.platform.clone();
+    let mut story = Story { run: DryRun::new(&definition), platform, events: 0, now };
     for line in io::stdin().lock().lines() {
         let line = line.map_err(Exit::failed)?;
         let line = line.trim();
@@ -84,27 +83,27 @@ pub(super) fn simulate(settings: &Settings, file: &Path) -> Result<(), Exit> {
             continue;
         }
         story.happens(line)?;
-        let tried = story.told()?;
-        print(&said(line, &tried, known))?;
-        known = (tried.moved.len(), tried.messages.len());
+        print(&story.told(line)?)?;
     }
     Ok(())
 }
 
-impl Story<'_> {
+impl Story {
     fn happens(&mut self, line: &str) -> Result<(), Exit> {
         let (verb, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = rest.trim();
         match verb {
             "event" => {
                 let (kind, data) = rest.split_once(char::is_whitespace).unwrap_or((rest, "null"));
-                let id = self.events.len().to_string();
-                let event = CloudEvent::new(id, "simulate", kind).subject(YOU);
-                let mut event = event.data(parsed("the data of the event", data)?).to_value();
-                event["time"] = json!(self.now.to_string());
-                self.events.push(event);
+                let event = Event::new(&self.platform, YOU, self.events.to_string(), kind);
+                let event = event.source("simulate").data(parsed("the data of the event", data)?);
+                self.run.event(self.now, event).map_err(Exit::usage)?;
+                self.events += 1;
             }
-            "user" => self.attributes = parsed("the attributes", rest)?,
+            "user" => {
+                let attributes = parsed("the attributes", rest)?;
+                self.run.user(&self.platform, YOU, attributes).map_err(Exit::usage)?;
+            }
             "wait" => {
                 let length = turnwheel::journeys::duration(rest).map_err(Exit::usage)?;
                 self.now = self.now.after(length);
@@ -117,34 +116,27 @@ impl Story<'_> {
         Ok(())
     }
 
-    fn told(&self) -> Result<Tried, Exit> {
-        let mut recording = Recording::new(self.events.clone());
-        let attributes = serde_json::from_value(self.attributes.clone());
-        recording.users.insert(YOU.to_owned(), attributes.map_err(Exit::usage)?);
-        recording.until = Some(self.now.to_string());
-        recording.on(self.definition).map_err(Exit::usage)
-    }
-}
-
-/// Changes by a line, and where the user is then.
-fn said(line: &str, tried: &Tried, (moves, messages): (usize, usize)) -> String {
-    let mut text = format!("> {line}\n");
-    for it in tried.moved.iter().skip(moves) {
-        let (moved, at) = (&it.moved, it.moved.at);
-        text.push_str(&format!("  {at} {}: {}\n", moved.cause, moved.path.join(" ")));
-        if let Some(problem) = &moved.problem {
-            text.push_str(&format!("    {problem}\n"));
+    /// Changes by a line, and where the user is then.
+    fn told(&mut self, line: &str) -> Result<String, Exit> {
+        let mut text = format!("> {line}\n");
+        for (_, moved) in self.run.until(self.now).map_err(Exit::usage)? {
+            text.push_str(&format!("  {} {}: {}\n", moved.at, moved.cause, moved.path.join(" ")));
+            if let Some(problem) = &moved.problem {
+                text.push_str(&format!("    {problem}\n"));
+            }
         }
+        for it in self.run.messages() {
+            let message = &it.message;
+            text.push_str(&format!(
+                "  {} {} sends through {}: {}\n",
+                it.at, message.element, it.channel, message.body
+            ));
+        }
+        for user in self.run.users() {
+            lines(&json!(user.passes))
+                .iter()
+                .for_each(|line| text.push_str(&format!("  {line}\n")));
+        }
+        Ok(text)
     }
-    for it in tried.messages.iter().skip(messages) {
-        let message = &it.message;
-        text.push_str(&format!(
-            "  {} {} sends through {}: {}\n",
-            it.at, message.element, it.channel, message.body
-        ));
-    }
-    let you = tried.users.iter().find(|user| user.user == YOU).map(|user| json!(user));
-    let passes = you.map(|you| you["passes"].clone()).unwrap_or_default();
-    lines(&passes).iter().for_each(|line| text.push_str(&format!("  {line}\n")));
-    text
 }

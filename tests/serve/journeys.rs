@@ -259,6 +259,33 @@ fn definitions_are_tried_over_http_and_by_hand() {
     server.stopped();
 }
 
+const PATHS: &str = "
+journey: paths
+platform: shop
+elements:
+  begin: { start: { on: go }, then: which }
+  which: { choose: first, lines: [ { if: .user.vip, then: dear } ], otherwise: usual }
+  dear: { wait: { on: answer }, then: end }
+  usual: { wait: { on: answer }, then: last }
+  last: { send: { channel: log, with: { vip: '${ .user.vip }' } }, then: end }
+";
+
+#[test]
+fn attributes_of_a_simulated_user_change_nothing_that_has_happened() {
+    let place = Place::new();
+    let file = place.write("paths.yaml", PATHS);
+    let lines = place.write("lines", "event go\nwait PT1H\nuser {\"vip\": true}\nevent answer\n");
+    let mut command = place.command(&["journey", "simulate", &file]);
+    let output = command.stdin(std::fs::File::open(lines).expect("it is there")).output();
+    let output = output.expect("the binary was built for this test");
+    let said = String::from_utf8(output.stdout).expect("it prints text");
+    let after = said.split_once("> user").expect("the line is repeated").1;
+    assert!(after.contains("waits at usual for answer since 2026-01-01T00:00:00Z"), "{said}");
+    assert!(after.contains("2026-01-01T01:00:00Z event: usual usual.1 last last.1 end"), "{said}");
+    assert!(after.contains("last sends through log: {\"vip\":true}"), "{said}");
+    assert_eq!(said.matches("Z event: begin begin.1 which").count(), 1, "told once: {said}");
+}
+
 const FLOW: &str = "document: { dsl: '1.0.3', namespace: shop, name: welcome, version: '1.0.0' }
 do: [ { greet: { set: { hello: '${ .name }' } } } ]
 ";

@@ -64,7 +64,7 @@ impl DryRun {
         Self { catalogue, rows, due, moved, messages, steps_left, ends: None }
     }
 
-    /// Gives attributes to a user.
+    /// Gives attributes to a user, in place of the ones before: what comes after sees them.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl DryRun {
         Ok(())
     }
 
-    /// Lets time pass, and returns all moves with their users, in their order.
+    /// Lets time pass, and takes the moves since the last call with their users, in their order.
     ///
     /// # Errors
     ///
@@ -113,8 +113,8 @@ impl DryRun {
         Self { ends: Some(instant() + limit), ..self }
     }
 
-    /// The messages that would have left, in their order.
-    pub(crate) fn messages(&mut self) -> Vec<TriedMessage> {
+    /// Takes the messages that would have left since the last call, in their order.
+    pub fn messages(&mut self) -> Vec<TriedMessage> {
         std::mem::take(&mut self.messages)
     }
 
