@@ -2,7 +2,7 @@
 
 use serde_json::{json, Value};
 use turnwheel_journeys::limits::OUTBOX_MAX;
-use turnwheel_journeys::{Event, JourneyError};
+use turnwheel_journeys::{Definition, Event, JourneyError, Recording};
 
 use super::common::{attributes, paths, Stage, DAY, HOUR, P, SECOND};
 
@@ -82,6 +82,20 @@ fn messages_wait_for_the_end_of_quiet_hours_in_the_zone_of_the_user() {
     assert_eq!(stage.messages(), ["send"]);
     stage.happen("v", "go", Value::Null);
     assert_eq!(stage.messages(), ["send"], "23:00 in UTC is quiet");
+}
+
+#[test]
+fn message_within_quiet_hours_that_end_in_a_repeated_hour_waits_for_the_second_end() {
+    let text = ask("quiet: { from: '22:00', to: '02:30', zone: Europe/Berlin }\n");
+    let definition = Definition::read(&text, "ask.yaml").expect("it is read");
+    let event = json!({
+        "id": "1", "source": "shop", "type": "go", "subject": "u", "time": "2026-10-25T01:15:00Z",
+    });
+    let mut recording = Recording::new(vec![event]);
+    recording.until = Some("2026-10-25T04:00:00Z".to_owned());
+    let tried = recording.on(&definition).expect("they are tried");
+    let at: Vec<String> = tried.messages.iter().map(|message| message.at.to_string()).collect();
+    assert_eq!(at, ["2026-10-25T01:30:00Z"], "it is the second 02:15, and 02:30 comes again");
 }
 
 #[test]
