@@ -137,6 +137,13 @@ impl Known {
         self.charts.get(&newest.version)
     }
 
+    /// The newest version that moves users under way, unless it was removed.
+    pub(crate) fn newest_that_moves(&self) -> Option<&Arc<Chart>> {
+        let of = self.kept.versions.iter().rev().filter(|version| version.removed.is_none());
+        let mut charts = of.filter_map(|version| self.charts.get(&version.version));
+        charts.find(|chart| chart.moves_users()).filter(|_| !self.kept.is_removed)
+    }
+
     /// Refuses a map for users under way that names no element of an older version: with a slip of
     /// the pen they would stay where they are.
     pub(crate) fn check_moves(&self, of: &Definition) -> Result<(), JourneyError> {
@@ -255,6 +262,11 @@ impl Catalogue {
 
     pub(crate) fn current(&self, journey: u32) -> Option<&Arc<Chart>> {
         self.numbers.get(&journey)?.current()
+    }
+
+    /// Newer versions of a journey in their order, up to the first one that this program cannot read.
+    pub(crate) fn newer(&self, journey: u32, version: u32) -> impl Iterator<Item = &Arc<Chart>> {
+        (version + 1..).map_while(move |version| self.chart(journey, version))
     }
 
     /// When a version of a journey was removed, in milliseconds.

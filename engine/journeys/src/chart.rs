@@ -10,7 +10,7 @@ use turnwheel_flow::internal::{duration, Expression};
 
 use crate::check::as_expression;
 use crate::definition::Definition;
-use crate::element::{Element, Kind, Rule, Settings, Unmatched};
+use crate::element::{Element, Kind, Rule, Settings, UnderWay, Unmatched};
 
 /// A version of a journey.
 #[derive(Debug)]
@@ -149,6 +149,17 @@ impl Chart {
     /// Starts, in their order.
     pub(crate) fn starts(&self) -> impl Iterator<Item = (u16, &Node)> {
         (0..).zip(&self.nodes).filter(|(_, node)| node.kind == Kind::Start)
+    }
+
+    /// Whether users under way on older versions move to this one.
+    pub(crate) fn moves_users(&self) -> bool {
+        self.settings.under_way == UnderWay::Move
+    }
+
+    /// The trigger for a user who waits at an element of the version before.
+    pub(crate) fn place_of(&self, id: &str) -> Option<u16> {
+        let number = self.number(self.settings.moves.get(id).map_or(id, String::as_str))?;
+        (self.node(number)?.kind == Kind::Trigger).then_some(number)
     }
 
     /// The line that is taken when a wait is over.

@@ -8,7 +8,9 @@
 //!    it is looked again when the others have had the time to learn of the version, until nobody is
 //!    left; then the mark says so. After a crash the users are read again.
 //!
-//! A user who is touched meanwhile has moved already: an event is decided on the newest version.
+//! A user who is touched meanwhile has moved already. Each move of a user goes through all versions
+//! in between, so a version that is stored before all have moved to the one before it leaves nobody
+//! behind.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::Arc;
@@ -23,7 +25,6 @@ use crate::catalogue::Catalogue;
 use crate::chart::Chart;
 use crate::definitions::Definitions;
 use crate::desk::{Desk, Request, USER};
-use crate::element::UnderWay;
 use crate::error::JourneyError;
 use crate::journeys::desk_of;
 use crate::limits::{AGAIN, MOVED_AT_ONCE, MOVES_PAGE};
@@ -87,8 +88,7 @@ impl Mover {
         let catalogue = self.definitions.current();
         let mut open = Vec::new();
         for (name, known) in &catalogue.journeys {
-            let moves = |chart: &&Arc<Chart>| chart.settings.under_way == UnderWay::Move;
-            let Some(chart) = known.current().filter(moves) else { continue };
+            let Some(chart) = known.newest_that_moves() else { continue };
             // The first version has nobody to move.
             if chart.version < 2 || world.hold_of_key(&key(name)).is_none() {
                 continue;

@@ -404,38 +404,43 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Ends passes of removed journeys, and moves others to the newest version if that says so.
+    /// Ends passes of removed journeys, and moves others through the newer versions that say so.
     pub(crate) fn bring_up(&mut self) {
         self.leave_removed();
-        let catalogue = self.catalogue;
-        for pass in &mut self.row.passes {
-            let Some(current) = catalogue.current(pass.journey) else { continue };
-            let old = catalogue.chart(pass.journey, pass.version);
-            let is_wanted = current.settings.under_way == crate::element::UnderWay::Move;
-            if pass.version == current.version || !(is_wanted || old.is_none()) {
-                continue;
-            }
-            // Events of the user's platform are looked at only if a definition of it names them.
-            if !self.key.starts_with(&format!("{}/", current.settings.platform)) {
-                continue;
-            }
-            let elements = pass.waits.iter().map(|wait| {
-                let id = old.map_or("", |old| old.id(wait.element));
-                let id = current.settings.moves.get(id).map_or(id, String::as_str);
-                let number = current.number(id)?;
-                let node = current.node(number)?;
-                (node.kind == Kind::Trigger).then_some(number)
-            });
-            // A pass that has no place in the newest version finishes on its own.
-            let Some(elements) = elements.collect::<Option<Vec<u16>>>() else { continue };
-            for (wait, to) in pass.waits.iter_mut().zip(elements) {
-                // The newer element also says for how long.
-                wait.due = current.node(to).and_then(|node| node.due(wait.since));
-                wait.element = to;
-            }
-            pass.version = current.version;
-            self.is_changed = true;
+        for at in 0..self.row.passes.len() {
+            self.move_on(at);
         }
+    }
+
+    /// Moves a pass to each newer version in turn that moves users and has a place for it: where it
+    /// is then does not depend on how soon the versions were stored one after the other.
+    fn move_on(&mut self, at: usize) {
+        let catalogue = self.catalogue;
+        let pass = &mut self.row.passes[at];
+        let Some(old) = catalogue.chart(pass.journey, pass.version) else { return };
+        let mut place = (old, pass.waits.iter().map(|wait| wait.element).collect::<Vec<u16>>());
+        for newer in catalogue.newer(pass.journey, pass.version) {
+            // Events of the user's platform are looked at only if a definition of it names them.
+            if newer.moves_users() && self.key.starts_with(&format!("{}/", newer.settings.platform))
+            {
+                let moved = place.1.iter().map(|from| newer.place_of(place.0.id(*from)));
+                // A pass without a place in this version stays where it is.
+                if let Some(elements) = moved.collect::<Option<Vec<u16>>>() {
+                    place = (newer, elements);
+                }
+            }
+        }
+        let (chart, elements) = place;
+        if chart.version == pass.version {
+            return;
+        }
+        for (wait, to) in pass.waits.iter_mut().zip(elements) {
+            // The newer element also says for how long.
+            wait.due = chart.node(to).and_then(|node| node.due(wait.since));
+            wait.element = to;
+        }
+        pass.version = chart.version;
+        self.is_changed = true;
     }
 }
 

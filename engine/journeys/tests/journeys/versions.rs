@@ -100,6 +100,60 @@ fn users_move_at_once_also_after_a_crash_while_they_do() {
     assert_eq!(stage.messages().len(), 500);
 }
 
+/// Versions whose wait has these names and settings, stored before anybody could move.
+fn stored_in_succession(versions: &[(&str, &str)]) -> Stage {
+    let stage = Stage::new();
+    for (number, (wait, settings)) in versions.iter().enumerate() {
+        let text = ask(settings, None).replace("then: wait ", &format!("then: {wait} "));
+        stage.put(&text.replace("\n  wait: ", &format!("\n  {wait}: ")));
+        if number == 0 {
+            for user in 0..300 {
+                stage.happen(&format!("u{user}"), "go", Value::Null);
+            }
+        }
+    }
+    stage
+}
+
+#[test]
+fn users_move_through_versions_that_are_stored_in_succession() {
+    let second = ("second", "under_way: move\nmoves: { first: second }\n");
+    let third = ("third", "under_way: move\nmoves: { second: third }\n");
+    for (versions, expected) in [
+        (vec![second, third], (3, "third")),
+        // The last version leaves users where they are, and the first one has no place for them.
+        (vec![second, ("third", "")], (2, "second")),
+        (
+            vec![
+                ("second", "under_way: move\n"),
+                ("third", "under_way: move\nmoves: { first: third }\n"),
+            ],
+            (3, "third"),
+        ),
+        (vec![("second", ""), third], (1, "first")),
+        (vec![second, ("third", "under_way: move\n")], (2, "second")),
+    ] {
+        let versions: Vec<_> = [("first", "")].into_iter().chain(versions).collect();
+        let stage = stored_in_succession(&versions);
+        // One is touched at once, the others move in the background.
+        stage.happen("u7", "go", Value::Null);
+        stage.sim.advance(30 * SECOND);
+        stage.sim.run_until_idle();
+        let states = stage.world.timed_states();
+        for user in [0, 7, 299] {
+            let user = format!("u{user}");
+            let pass = stage.user(&user).passes.remove(0);
+            let place = (pass.version, pass.waits[0].element.as_str());
+            assert_eq!(place, expected, "{user} after {versions:?}");
+            let key = format!("P/{user}");
+            let row = states.load("tw.user", &key);
+            let row = stage.sim.block_on(row).expect("it ends").expect("it is read");
+            let is_moved = row.version > 1;
+            assert!(user == "u7" || is_moved == (expected.0 > 1), "{user} in the store: {row:?}");
+        }
+    }
+}
+
 #[test]
 fn user_does_not_move_to_a_version_of_another_platform() {
     let stage = Stage::new();
