@@ -10,6 +10,7 @@ mod client;
 mod console;
 mod dashboard;
 mod edits;
+mod events;
 mod flows;
 mod fuzz;
 mod hostile;

@@ -27,7 +27,7 @@ use super::Shared;
 use crate::connect::{ConnectError, Word};
 use crate::id::PlanId;
 
-/// What to do if something could not be said.
+/// Follow-up of something that could not be said.
 pub(super) type Again = Box<dyn FnOnce(&Arc<Shared>) + Send>;
 
 /// Something that is said to a plan.
@@ -87,6 +87,8 @@ fn is_same(one: &Word, other: &Word) -> bool {
 pub(super) struct UnderWay {
     world: Arc<Shared>,
     plan: PlanId,
+    /// Then a later request for the same plan may be under way.
+    is_ended: bool,
 }
 
 impl UnderWay {
@@ -94,11 +96,12 @@ impl UnderWay {
         let mut under_way = world.begins.under_way.lock();
         under_way.entry(plan).or_default();
         world.begins.count.store(under_way.len(), Ordering::Relaxed);
-        Self { world: Arc::clone(world), plan }
+        Self { world: Arc::clone(world), plan, is_ended: false }
     }
 
     /// Says what has waited.
-    pub(super) fn end(self) {
+    pub(super) fn end(mut self) {
+        self.is_ended = true;
         for Said { word, again } in self.world.begins.end(self.plan) {
             self.world.tell_plan(self.plan, word, again);
         }
@@ -108,7 +111,9 @@ impl UnderWay {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         // It was not ended only if the world or its threads are ending.
-        drop(self.world.begins.end(self.plan));
+        if !self.is_ended {
+            drop(self.world.begins.end(self.plan));
+        }
     }
 }
 

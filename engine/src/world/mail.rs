@@ -188,7 +188,9 @@ impl Connector for MailRoom {
                 // Of a row that could not be written nobody knows whether it was.
                 _ => ConnectError::Gone { world: to },
             };
-            if let Some(Waiting { completer, .. }) = open.lock().requests.remove(&number) {
+            // Completed without the lock: what follows may send something.
+            let waiting = open.lock().requests.remove(&number);
+            if let Some(Waiting { completer, .. }) = waiting {
                 // The caller may have given up.
                 let _gone = completer.complete(Err(error));
             }

@@ -179,7 +179,7 @@ impl Node {
     }
 }
 
-/// What follows from a heartbeat, until it is done or given up.
+/// Work after a heartbeat, until it is done or given up.
 struct Following(Weak<Hub>);
 
 impl Drop for Following {

@@ -50,7 +50,7 @@ impl Stage {
         self.store.reader().expect("a reader").last_place().expect("it reads")
     }
 
-    /// What a listener for one plan is told of all that was, with the errors and the reads.
+    /// Entries of the past that a listener for one plan is told, with the errors and the reads.
     fn told(&self, plan: PlanId) -> (Vec<Happening>, usize, u64) {
         let before = self.store.reads();
         let mut watch: Watch = self.world.watch(WatchFilter::new().after(Cursor::START).plan(plan));

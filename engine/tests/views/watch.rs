@@ -310,7 +310,7 @@ impl Troubled {
         Ok(())
     }
 
-    /// What the store has after a place.
+    /// Entries of the store after a place.
     fn after(&self, place: Cursor) -> Vec<Happening> {
         let mut told = Vec::new();
         let mut watch = self.world.watch(WatchFilter::new().after(place));

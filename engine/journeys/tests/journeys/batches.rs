@@ -193,7 +193,7 @@ fn message_of_a_user_who_leaves_while_it_is_being_sent_is_not_tried_again() {
     }
 }
 
-/// What a node has stored that had sent no message when it ended: one to each of so many users,
+/// The store of a node that had sent no message when it ended: one to each of so many users,
 /// each in a batch of its own.
 fn left_behind(users: usize) -> MemoryStore {
     let memory = MemoryStore::new();

@@ -222,7 +222,7 @@ fn entry_that_cannot_be_understood_is_left_out_and_others_are_told() {
         }
         assert_eq!(stopped(&told), [whole], "{error}");
         assert!(told.iter().all(|happening| happening.plan != damaged), "{error}");
-        // What follows the entry is not understood without it.
+        // Later entries of the plan are not understood without this one.
         assert!(errors.iter().any(|it| it.to_string() == error.to_string()), "{errors:?}");
         let (mut again, mut from_store) = (watch(&cluster, 0, Cursor::START), Vec::new());
         for _ in 0..10 {

@@ -224,7 +224,7 @@ fn entry_of_a_late_commit_is_told_before_those_that_became_visible_earlier() {
 /// As after a loss of power: the place of a commit that was under way is given out again.
 #[test]
 fn entry_whose_place_was_given_out_before_a_crash_of_the_database_is_told() {
-    // What is not committed does not get to disk by the work of others.
+    // Uncommitted writes do not get to disk by the work of others.
     let server = start(&[
         "wal_writer_delay = 10s",
         "wal_level = minimal",
