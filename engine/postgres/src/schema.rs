@@ -7,7 +7,7 @@ use crate::error::Trouble;
 use crate::session::Session;
 
 /// The format of the tables.
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 
 /// The first two words of the key of the lock that is held while tables are made: «turnwhee» as a
 /// number, beside a hash of the schema.
@@ -19,6 +19,7 @@ const MIGRATIONS: [&[&str]; VERSION as usize] = [
     &[TALLIES],
     &[include_str!("sql/schedules_3.sql")],
     &[include_str!("sql/mail_4.sql")],
+    &[include_str!("sql/commits_5.sql")],
 ];
 
 /// Numbers of plans that have ended.

@@ -15,6 +15,8 @@ mod schedules;
 mod search;
 #[path = "slots.rs"]
 mod slots;
+#[path = "together.rs"]
+mod together;
 #[path = "values.rs"]
 mod values;
 
@@ -25,6 +27,7 @@ pub(crate) use rows::*;
 pub(crate) use schedules::*;
 pub(crate) use search::*;
 pub(crate) use slots::*;
+pub(crate) use together::*;
 use turnwheel_engine::store::{Append, Batch, Filter, Newest, PlanRow, RowWrite, Seq, Verdict};
 use turnwheel_engine::StoreError;
 pub(crate) use values::*;
@@ -68,6 +71,9 @@ macro_rules! promises {
             ended_plans_are_counted_by_the_minute,
             a_write_under_an_old_epoch_writes_nothing_and_names_the_owner,
             a_state_that_is_gone_leaves_no_version_and_no_due_time,
+            states_of_one_commit_are_answered_as_one_by_one,
+            keys_of_one_commit_are_taken_by_the_first_that_is_admitted,
+            of_two_writers_at_once_one_makes_each_state_and_has_each_key,
             an_owner_that_gets_a_slot_back_has_a_new_epoch,
             a_slot_moves_alone_and_a_freed_one_refuses_its_last_owner,
             writers_beside_each_other_make_one_journal,

@@ -14,20 +14,23 @@ use crate::worlds::{check, world, Chain, Runs};
 /// How long a test waits for a launch.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Takes away what formats 3 and 4 have brought.
-fn without_3_and_4(schema: &str) -> String {
+/// Takes away what formats 3 to 5 have brought.
+fn without_3_to_5(schema: &str) -> String {
     format!(
         "{} DROP FUNCTION {schema}.schedules_3(bigint, bigint, integer[], text[], bigint[], bytea[],
             integer[], bigint[]);",
-        without_4(schema)
+        without_4_and_5(schema)
     )
 }
 
-/// Takes away what format 4 has brought.
-fn without_4(schema: &str) -> String {
+/// Takes away what formats 4 and 5 have brought. What format 5 has replaced may stay: it is called as before.
+fn without_4_and_5(schema: &str) -> String {
     format!(
         "DROP FUNCTION {schema}.mail_4(bigint[], bigint[], bigint, bigint),
-            {schema}.post_4(bigint[], bytea[], bigint[], text);
+            {schema}.post_4(bigint[], bytea[], bigint[], text),
+            {schema}.are_states_5(integer[], bytea[]),
+            {schema}.states_5(bigint[], bigint[], integer[], integer[], bigint[], bigint[], bigint[],
+                bytea[], text[], bytea[], bigint[]);
         ALTER TABLE {schema}.mail DROP COLUMN at;"
     )
 }
@@ -65,7 +68,7 @@ fn ended_plans_are_counted_when_tables_of_format_1_become_those_of_today() {
     let before = counted();
     assert_eq!(before, (1, vec![true]), "the writer has counted it");
     // As it was before there were numbers of ended plans.
-    let later = without_3_and_4(&schema);
+    let later = without_3_to_5(&schema);
     sql(
         &url,
         &format!(
@@ -77,7 +80,7 @@ fn ended_plans_are_counted_when_tables_of_format_1_become_those_of_today() {
         ),
     );
     says(&store.reader().err().expect("it is older").to_string(), &["format 1", "store migrate"]);
-    assert_eq!(store.migrate().expect("it is brought up"), Format { found: 1, known: 4 });
+    assert_eq!(store.migrate().expect("it is brought up"), Format { found: 1, known: 5 });
     assert_eq!(counted(), before);
     let world = self::world(store_of(&url), &runs);
     check(&world.trigger::<Chain>(0).wait().unwrap().finished().wait().expect("it ends"), 0);
@@ -103,7 +106,7 @@ fn schedules_go_on_when_tables_of_format_2_become_those_of_today() {
     let before = rows();
     assert_eq!(before.len(), 2);
     // As it was before schedules had slots.
-    let later = without_3_and_4(&schema);
+    let later = without_3_to_5(&schema);
     sql(
         &url,
         &format!(
@@ -113,7 +116,7 @@ fn schedules_go_on_when_tables_of_format_2_become_those_of_today() {
     );
     let store = store_of(&url);
     says(&store.reader().err().expect("it is older").to_string(), &["format 2", "store migrate"]);
-    assert_eq!(store.migrate().expect("it is brought up"), Format { found: 2, known: 4 });
+    assert_eq!(store.migrate().expect("it is brought up"), Format { found: 2, known: 5 });
     assert_eq!(rows(), before, "rows stay as they were");
     let second = world(store_of(&url), &runs);
     let view = |name: &str| {
@@ -155,11 +158,11 @@ fn requests_of_nodes_of_format_3_are_carried_by_tables_of_today() {
         &url,
         &format!(
             "{} UPDATE {schema}.meta SET value = 3 WHERE name = 'version'",
-            without_4(&schema)
+            without_4_and_5(&schema)
         ),
     );
     post(1);
-    assert_eq!(store.migrate().expect("it is brought up"), Format { found: 3, known: 4 });
+    assert_eq!(store.migrate().expect("it is brought up"), Format { found: 3, known: 5 });
     post(2);
     let mut members = store.members().expect("it is open").expect("it has leases");
     let mut mail = members.mail(&[7], 9, 99).expect("it answers");
