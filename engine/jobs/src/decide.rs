@@ -6,8 +6,6 @@ mod dependants;
 mod due;
 mod runs;
 
-use std::sync::Arc;
-
 use turnwheel_engine::{PlanId, Time};
 
 use crate::error::JobError;
@@ -258,6 +256,7 @@ impl Turn<'_> {
             self.tell(launch.id, None, Event::Late);
         }
         (launch.state, launch.reason) = (LaunchState::Running, String::new());
+        launch.runs.reserve_exact(picked.len());
         for (run, node) in picked.iter().enumerate() {
             let member = u32::try_from(run).unwrap_or(u32::MAX);
             launch.runs.push(Run::new(member, node, 1, RunState::Running));
@@ -326,6 +325,6 @@ impl Turn<'_> {
             self.record.outbox.push(Report { job, launch: launch.id, end, root });
             self.effects.push(Effect::Report);
         }
-        self.record.ended.push_back(Arc::new(launch));
+        self.record.ended.push_back(launch.kept());
     }
 }

@@ -1,5 +1,7 @@
 //! Launches of jobs: the rows of their history.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use turnwheel_engine::{PlanId, Time};
 
@@ -240,6 +242,13 @@ pub struct Launch {
 }
 
 impl Launch {
+    /// The launch as it is kept in memory once it is over: without room for more runs, of which a list has
+    /// four from its first one on.
+    pub(crate) fn kept(mut self) -> Arc<Self> {
+        self.runs.shrink_to_fit();
+        Arc::new(self)
+    }
+
     /// Whether a run of it has a place on a node, or is about to.
     pub(crate) fn is_under_way(&self) -> bool {
         self.state == LaunchState::Running

@@ -86,6 +86,6 @@ pub(crate) mod launches {
         deserializer: D,
     ) -> Result<VecDeque<Arc<Launch>>, D::Error> {
         let launches = Vec::<Launch>::deserialize(deserializer)?;
-        Ok(launches.into_iter().map(Arc::new).collect())
+        Ok(launches.into_iter().map(Launch::kept).collect())
     }
 }
