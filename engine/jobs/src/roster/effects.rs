@@ -105,7 +105,6 @@ impl Roster {
         };
         let options = TriggerOptions::new()
             .label("job", name)
-            .label("planned", of.planned.to_string())
             .by(format!("job {name}"))
             .priority(spec.priority);
         let options = match self.worlds.get(&row.node) {
