@@ -14,7 +14,7 @@ use turnwheel_runtime::completion::{completion, Completer};
 use turnwheel_runtime::{Completion, Group, Mailbox, SpawnError, SubmitErrorKind, Task};
 
 use crate::batch::Own;
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Known, Version};
 use crate::channel::Channels;
 use crate::counts::{self, JourneyCounts};
 use crate::definition::Definition;
@@ -244,7 +244,8 @@ impl Journeys {
         let heard = Some(Arc::clone(&event));
         self.ask_of(heard, key, event, |event, turn| {
             let is_repeated = turn.event(event);
-            Ok(Taken { is_repeated, moved: std::mem::take(&mut turn.moved) })
+            let moved = std::mem::take(&mut turn.moved);
+            Ok(Taken { is_repeated, moved, problem: turn.notes.text() })
         })
     }
 
@@ -367,11 +368,18 @@ impl Journeys {
         let known = self.definitions.look().await?;
         known.attributes.admit(&definition.name, &definition.settings)?;
         let at = Time::from(self.group.wall()).0;
-        let catalogue = self.definitions.put(&definition, text, (at, by)).await?;
+        let (catalogue, version) = self.definitions.put(&definition, text, (at, by)).await?;
         if let Some(mover) = &self.mover {
             mover.look();
         }
-        shown(&catalogue, &definition.name)
+        // Others may have stored a newer one meanwhile, or removed it.
+        let known = catalogue.journeys.get(&definition.name);
+        let stored = known.and_then(|known| {
+            let mut versions = known.kept.versions.iter();
+            versions.find(|it| it.version == version).map(|stored| (known, stored))
+        });
+        let stored = stored.map(|(known, stored)| view_of(&definition.name, known, stored));
+        stored.ok_or(JourneyError::Unknown(definition.name))
     }
 
     /// Removes a journey: nobody begins it any more, and users under way leave it when they are
@@ -500,15 +508,19 @@ fn shown(catalogue: &Catalogue, name: &str) -> Result<JourneyView, JourneyError>
     let known = catalogue.journeys.get(name).filter(|known| !known.kept.is_removed);
     let newest = known.and_then(|known| known.kept.versions.last().map(|newest| (known, newest)));
     let (known, newest) = newest.ok_or_else(|| JourneyError::Unknown(name.to_owned()))?;
-    let platform = known.current().map(|chart| chart.settings.platform.clone());
-    Ok(JourneyView {
+    Ok(view_of(name, known, newest))
+}
+
+fn view_of(name: &str, known: &Known, of: &Version) -> JourneyView {
+    let platform = known.chart(of.version).map(|chart| chart.settings.platform.clone());
+    JourneyView {
         name: name.to_owned(),
         platform: platform.unwrap_or_default(),
-        version: newest.version,
-        at: Time(newest.at),
-        by: newest.by.clone(),
-        text: newest.text.clone(),
-    })
+        version: of.version,
+        at: Time(of.at),
+        by: of.by.clone(),
+        text: of.text.clone(),
+    }
 }
 
 /// For tests and measurements: bytes of the rows of users, of the first of them in order of key.

@@ -11,9 +11,8 @@ use crate::catalogue::Catalogue;
 use crate::chart::{Chart, Node, Test};
 use crate::element::{Entry, Kind, Unmatched};
 use crate::event::Event;
-use crate::limits::{
-    DATA_BYTES_MAX, ENDED_MAX, MOVES_MAX, PASSES_MAX, SEEN_MAX, STEPS_MAX, WAITS_MAX,
-};
+use crate::limits::{DATA_BYTES_MAX, ENDED_MAX, PASSES_MAX, SEEN_MAX, STEPS_MAX, WAITS_MAX};
+use crate::notes::Notes;
 use crate::row::{Cause, Ended, Entered, Move, Pass, Row, Wait, Why};
 use crate::view::Moved;
 
@@ -28,25 +27,28 @@ pub(crate) struct Turn<'a> {
     /// Whether the row has changed.
     pub(crate) is_changed: bool,
     pub(crate) moved: Vec<Moved>,
+    /// Conditions that have failed, and are in the history of no pass.
+    pub(crate) notes: Notes,
 }
 
 /// A segment of a path while it is walked.
 #[derive(Default)]
 pub(crate) struct Segment {
     pub(crate) path: Vec<u16>,
-    pub(crate) problem: Option<String>,
+    pub(crate) notes: Notes,
     has_no_line: bool,
 }
 
 impl Segment {
     pub(crate) fn note(&mut self, problem: String) {
-        self.problem.get_or_insert(problem);
+        self.notes.add(problem);
     }
 }
 
 impl<'a> Turn<'a> {
     pub(crate) fn new(catalogue: &'a Catalogue, key: &'a str, row: &'a mut Row, now: u64) -> Self {
-        Self { catalogue, key, row, now, event: None, is_changed: false, moved: Vec::new() }
+        let (moved, notes) = Default::default();
+        Self { catalogue, key, row, now, event: None, is_changed: false, moved, notes }
     }
 
     /// Takes an event. Returns whether it was taken before.
@@ -118,6 +120,8 @@ impl<'a> Turn<'a> {
         let mut segment = Segment { path: vec![element], ..Segment::default() };
         let scope = self.scope(&self.row.passes[at].data);
         if !self.holds(node, &scope, &mut segment) {
+            drop(scope);
+            self.wait_fails(at, &chart, wait, segment);
             return None;
         }
         let mut lines = self.lines(&chart, node, &scope, &mut segment);
@@ -126,13 +130,41 @@ impl<'a> Turn<'a> {
             lines.extend(chart.default_line(node));
         }
         if lines.is_empty() {
-            let mut pass = self.row.passes.remove(at);
-            self.record(&chart, &mut pass, Cause::Unmatched, wait, segment);
-            self.row.passes.insert(at, pass);
+            self.stay(at, &chart, wait, segment);
             return None;
         }
         self.go_on(at, &chart, (wait, Cause::Event), lines, segment);
         Some(chart.journey)
+    }
+
+    /// Records an event that leaves a wait as it is.
+    fn stay(&mut self, at: usize, chart: &Chart, wait: u64, segment: Segment) {
+        let mut pass = self.row.passes.remove(at);
+        self.record(chart, &mut pass, Cause::Unmatched, wait, segment);
+        self.row.passes.insert(at, pass);
+    }
+
+    /// Tells that the condition of a wait has failed, if it has. The history has it once for each
+    /// wait and version, whatever the events are: each record is a write and takes the place of a
+    /// move. Further failures are in the answers to their events.
+    fn wait_fails(&mut self, at: usize, chart: &Chart, wait: u64, segment: Segment) {
+        let Some(problem) = segment.notes.text() else { return };
+        // Problems of the lines behind a wait begin with the names of those.
+        let own = format!("«{}»: ", segment.path.first().map_or("?", |place| chart.id(*place)));
+        let is_told = self.row.passes[at].moves.iter().any(|made| {
+            let is_of = (made.wait, made.version, made.cause);
+            is_of == (wait, chart.version, Cause::Unmatched)
+                && made.problem.as_deref().is_some_and(|told| told.starts_with(&own))
+        });
+        match is_told {
+            true => self.note(chart, &problem),
+            false => self.stay(at, chart, wait, segment),
+        }
+    }
+
+    /// Notes a failure that no pass has in its history.
+    fn note(&mut self, chart: &Chart, problem: &str) {
+        self.notes.add(format!("journey {}, version {}, {problem}", chart.name, chart.version));
     }
 
     /// Takes the default line of a wait.
@@ -172,10 +204,11 @@ impl<'a> Turn<'a> {
         let mut starts = chart.starts();
         let found = starts.find(|(_, node)| self.holds(node, &scope, &mut segment));
         drop(scope);
-        let Some((number, node)) = found else { return };
-        if !self.may_enter(chart, is_answered) {
-            return;
-        }
+        let found = found.filter(|_| self.may_enter(chart, is_answered));
+        let Some((number, node)) = found else {
+            // There is no pass whose history could have it.
+            return segment.notes.text().into_iter().for_each(|problem| self.note(chart, &problem));
+        };
         if chart.settings.entry == Entry::Replace {
             self.end_all(Why::Replaced, |pass| pass.journey == chart.journey);
         }
@@ -364,13 +397,11 @@ impl<'a> Turn<'a> {
         segment: Segment,
     ) {
         self.is_changed = true;
-        let Segment { path, problem, .. } = segment;
+        let Segment { path, notes, .. } = segment;
         let (after, version) = (self.now.saturating_sub(pass.began), chart.version);
-        let made = Move { after, version, cause, wait, path, problem };
-        self.moved.push(Moved::new(chart, pass, &made));
-        pass.moves.push(made);
-        let surplus = pass.moves.len().saturating_sub(MOVES_MAX);
-        pass.moves.drain(..surplus);
+        let made = Move { after, version, cause, wait, path, problem: notes.text() };
+        self.moved.push(Moved::new(self.catalogue, chart, pass, &made));
+        pass.add(made);
     }
 
     fn end(&mut self, pass: Pass, why: Why) {
@@ -413,7 +444,8 @@ impl<'a> Turn<'a> {
     }
 
     /// Moves a pass to each newer version in turn that moves users and has a place for it: where it
-    /// is then does not depend on how soon the versions were stored one after the other.
+    /// is then does not depend on how soon the versions were stored one after the other. The history
+    /// has each wait whose element has another name then.
     fn move_on(&mut self, at: usize) {
         let catalogue = self.catalogue;
         let pass = &mut self.row.passes[at];
@@ -434,12 +466,20 @@ impl<'a> Turn<'a> {
         if chart.version == pass.version {
             return;
         }
+        let (after, version) = (self.now.saturating_sub(pass.began), chart.version);
+        let mut moves = Vec::new();
         for (wait, to) in pass.waits.iter_mut().zip(elements) {
+            if old.id(wait.element) != chart.id(to) {
+                let cause = Cause::Moved { version: old.version, element: wait.element };
+                let (wait, path, problem) = (wait.number, vec![to], None);
+                moves.push(Move { after, version, cause, wait, path, problem });
+            }
             // The newer element also says for how long.
             wait.due = chart.node(to).and_then(|node| node.due(wait.since));
             wait.element = to;
         }
-        pass.version = chart.version;
+        moves.into_iter().for_each(|made| pass.add(made));
+        pass.version = version;
         self.is_changed = true;
     }
 }
