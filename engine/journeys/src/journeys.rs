@@ -17,7 +17,6 @@ use crate::batch::Own;
 use crate::catalogue::{Catalogue, Known, Version};
 use crate::channel::Channels;
 use crate::counts::{self, JourneyCounts};
-use crate::definition::Definition;
 use crate::definitions::Definitions;
 use crate::desk::{Desk, Request, State, USER};
 use crate::error::JourneyError;
@@ -361,8 +360,7 @@ impl Journeys {
     /// All that is wrong with the definition; another journey of the platform declares an attribute
     /// with another type; or the store failed.
     pub async fn put(&self, text: &str, by: &str) -> Result<JourneyView, JourneyError> {
-        let channels: Vec<&str> = self.channels.names().collect();
-        let definition = Definition::read_for(text, "definition", &channels);
+        let definition = self.channels.definition(text, "definition");
         let definition =
             definition.map_err(|problems| JourneyError::Definition(Box::new(problems)))?;
         let known = self.definitions.look().await?;

@@ -28,6 +28,7 @@ mod quiet;
 mod resume;
 mod row;
 mod sending;
+mod settings;
 mod trial;
 mod view;
 mod walk;
