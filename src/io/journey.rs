@@ -27,7 +27,7 @@ impl HostIo {
     }
 
     /// The same to read definitions for, without a world: a message through `flow` is not sent.
-    pub(crate) fn channels_to_check(&self) -> Channels {
+    pub fn channels_to_check(&self) -> Channels {
         self.channels().with(FLOW_CHANNEL, Start(None))
     }
 

@@ -265,10 +265,6 @@ impl Catalogue {
         self.numbers.get(&journey)?.chart(version)
     }
 
-    pub(crate) fn current(&self, journey: u32) -> Option<&Arc<Chart>> {
-        self.numbers.get(&journey)?.current()
-    }
-
     /// Newer versions of a journey in their order, up to the first one that this program cannot read.
     pub(crate) fn newer(&self, journey: u32, version: u32) -> impl Iterator<Item = &Arc<Chart>> {
         (version + 1..).map_while(move |version| self.chart(journey, version))

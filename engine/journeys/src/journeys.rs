@@ -313,12 +313,14 @@ impl Journeys {
                 turn.is_changed = true;
             }
             if is_out {
-                let is_essential = |journey: u32| {
-                    known.current(journey).is_some_and(|chart| chart.settings.essential)
+                // In the version that each of them is of, as when a message is made or sent again.
+                let is_essential = |journey: u32, version: u32| {
+                    let chart = known.chart(journey, version);
+                    chart.is_some_and(|chart| chart.settings.essential)
                 };
-                turn.end_all(Why::OptedOut, |pass| !is_essential(pass.journey));
-                turn.row.outbox.retain(|message| is_essential(message.journey));
-                let is_kept = |message: &Outgoing| is_essential(message.journey);
+                turn.end_all(Why::OptedOut, |pass| !is_essential(pass.journey, pass.version));
+                let is_kept = |message: &Outgoing| is_essential(message.journey, message.version);
+                turn.row.outbox.retain(is_kept);
                 turn.row.sending.retain(|it| it.message.as_ref().is_none_or(is_kept));
             }
             Ok(view::user(&known, turn.key, turn.row))

@@ -73,7 +73,7 @@ pub const STEPS_MAX: usize = 10_000;
 pub const ATTEMPTS_MAX: u32 = 10;
 
 /// Pause before the second attempt; it doubles up to [`PAUSE_MAX`].
-pub const PAUSE: Duration = Duration::from_secs(1);
+pub const PAUSE: Duration = Duration::from_secs(2);
 
 /// Longest pause between two attempts.
 pub const PAUSE_MAX: Duration = Duration::from_secs(600);

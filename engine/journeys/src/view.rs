@@ -44,8 +44,8 @@ pub struct Taken {
     pub is_repeated: bool,
     /// Passes that it has moved.
     pub moved: Vec<Moved>,
-    /// Conditions that have failed, and are in no history: those of starts, and those of waits that
-    /// have one in theirs already. They count as not holding.
+    /// Problems that are in no history: conditions that have failed of starts, or of waits that have
+    /// one in theirs already, and a pass that was not begun as the user has too many.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }

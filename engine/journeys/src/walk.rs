@@ -27,7 +27,7 @@ pub(crate) struct Turn<'a> {
     /// Whether the row has changed.
     pub(crate) is_changed: bool,
     pub(crate) moved: Vec<Moved>,
-    /// Conditions that have failed, and are in the history of no pass.
+    /// Problems that are in the history of no pass.
     pub(crate) notes: Notes,
 }
 
@@ -148,7 +148,9 @@ impl<'a> Turn<'a> {
     /// wait and version, whatever the events are: each record is a write and takes the place of a
     /// move. Further failures are in the answers to their events.
     fn wait_fails(&mut self, at: usize, chart: &Chart, wait: u64, segment: Segment) {
-        let Some(problem) = segment.notes.text() else { return };
+        if segment.notes.text().is_none() {
+            return;
+        }
         // Problems of the lines behind a wait begin with the names of those.
         let own = format!("«{}»: ", segment.path.first().map_or("?", |place| chart.id(*place)));
         let is_told = self.row.passes[at].moves.iter().any(|made| {
@@ -157,14 +159,15 @@ impl<'a> Turn<'a> {
                 && made.problem.as_deref().is_some_and(|told| told.starts_with(&own))
         });
         match is_told {
-            true => self.note(chart, &problem),
+            true => self.tell(chart, &segment),
             false => self.stay(at, chart, wait, segment),
         }
     }
 
-    /// Notes a failure that no pass has in its history.
-    fn note(&mut self, chart: &Chart, problem: &str) {
-        self.notes.add(format!("journey {}, version {}, {problem}", chart.name, chart.version));
+    /// Tells problems that no pass has in its history.
+    fn tell(&mut self, chart: &Chart, segment: &Segment) {
+        let Some(problems) = segment.notes.text() else { return };
+        self.notes.add(format!("journey {}, version {}, {problems}", chart.name, chart.version));
     }
 
     /// Takes the default line of a wait.
@@ -206,11 +209,14 @@ impl<'a> Turn<'a> {
         drop(scope);
         let found = found.filter(|_| self.may_enter(chart, is_answered));
         let Some((number, node)) = found else {
-            // There is no pass whose history could have it.
-            return segment.notes.text().into_iter().for_each(|problem| self.note(chart, &problem));
+            return self.tell(chart, &segment);
         };
         if chart.settings.entry == Entry::Replace {
             self.end_all(Why::Replaced, |pass| pass.journey == chart.journey);
+        }
+        if self.row.passes.len() >= PASSES_MAX {
+            segment.note(format!("«{}»: the user has {PASSES_MAX} passes under way", node.id));
+            return self.tell(chart, &segment);
         }
         let entered = entered(self.row, chart.journey);
         (entered.last, entered.times) = (self.now, entered.times + 1);
@@ -260,7 +266,7 @@ impl<'a> Turn<'a> {
         let last = entered.filter(|entered| entered.times > 0).map(|entered| entered.last);
         let every = settings.every.as_deref().and_then(ms).unwrap_or(0);
         let is_time = last.is_none_or(|last| last.saturating_add(every) <= self.now);
-        is_allowed && is_time && self.row.passes.len() < PASSES_MAX
+        is_allowed && is_time
     }
 
     /// Walks from some lines to the next waits and ends.
