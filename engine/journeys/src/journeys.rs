@@ -14,7 +14,7 @@ use turnwheel_runtime::completion::{completion, Completer};
 use turnwheel_runtime::{Completion, Group, Mailbox, SpawnError, SubmitErrorKind, Task};
 
 use crate::batch::Own;
-use crate::catalogue::{Catalogue, Known, Version};
+use crate::catalogue::Catalogue;
 use crate::channel::Channels;
 use crate::counts::{self, JourneyCounts};
 use crate::definitions::Definitions;
@@ -27,7 +27,7 @@ use crate::options::JourneysOptions;
 use crate::places::Places;
 use crate::row::{Outgoing, Row, Why};
 use crate::sending::Batches;
-use crate::view::{self, Taken, UserView};
+use crate::view::{self, JourneyView, Taken, UserView};
 use crate::walk::Turn;
 use crate::watch::{Armed, Watch};
 
@@ -86,25 +86,6 @@ impl fmt::Debug for Journeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Journeys").field("desks", &self.desks.len()).finish_non_exhaustive()
     }
-}
-
-/// A journey as it is stored.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
-#[non_exhaustive]
-pub struct JourneyView {
-    /// Its name.
-    pub name: String,
-    /// Its platform.
-    pub platform: String,
-    /// Its newest version.
-    pub version: u32,
-    /// When that was added.
-    #[serde(serialize_with = "crate::view::as_text")]
-    pub at: Time,
-    /// The person or program that added it.
-    pub by: String,
-    /// The text of that version.
-    pub text: String,
 }
 
 /// The desk of a user.
@@ -373,12 +354,7 @@ impl Journeys {
             mover.look();
         }
         // Others may have stored a newer one meanwhile, or removed it.
-        let known = catalogue.journeys.get(&definition.name);
-        let stored = known.and_then(|known| {
-            let mut versions = known.kept.versions.iter();
-            versions.find(|it| it.version == version).map(|stored| (known, stored))
-        });
-        let stored = stored.map(|(known, stored)| view_of(&definition.name, known, stored));
+        let stored = JourneyView::version(&catalogue, &definition.name, version);
         stored.ok_or(JourneyError::Unknown(definition.name))
     }
 
@@ -389,7 +365,7 @@ impl Journeys {
     ///
     /// There is none of this name; or the store failed.
     pub async fn remove(&self, name: &str) -> Result<JourneyView, JourneyError> {
-        let view = shown(&*self.definitions.look().await?, name)?;
+        let view = newest(&*self.definitions.look().await?, name)?;
         self.definitions.remove(name, Time::from(self.group.wall()).0).await?;
         Ok(view)
     }
@@ -402,7 +378,7 @@ impl Journeys {
     pub async fn list(&self) -> Result<Vec<JourneyView>, JourneyError> {
         let catalogue = self.definitions.look().await?;
         let names = catalogue.journeys.keys();
-        Ok(names.filter_map(|name| shown(&catalogue, name).ok()).collect())
+        Ok(names.filter_map(|name| newest(&catalogue, name).ok()).collect())
     }
 
     /// A journey.
@@ -411,7 +387,7 @@ impl Journeys {
     ///
     /// There is none of this name; or the store failed.
     pub async fn get(&self, name: &str) -> Result<JourneyView, JourneyError> {
-        shown(&*self.definitions.look().await?, name)
+        newest(&*self.definitions.look().await?, name)
     }
 
     /// Counts the users at each element of a journey, from the rows of all users of its platform.
@@ -504,23 +480,9 @@ where
     }
 }
 
-fn shown(catalogue: &Catalogue, name: &str) -> Result<JourneyView, JourneyError> {
-    let known = catalogue.journeys.get(name).filter(|known| !known.kept.is_removed);
-    let newest = known.and_then(|known| known.kept.versions.last().map(|newest| (known, newest)));
-    let (known, newest) = newest.ok_or_else(|| JourneyError::Unknown(name.to_owned()))?;
-    Ok(view_of(name, known, newest))
-}
-
-fn view_of(name: &str, known: &Known, of: &Version) -> JourneyView {
-    let platform = known.chart(of.version).map(|chart| chart.settings.platform.clone());
-    JourneyView {
-        name: name.to_owned(),
-        platform: platform.unwrap_or_default(),
-        version: of.version,
-        at: Time(of.at),
-        by: of.by.clone(),
-        text: of.text.clone(),
-    }
+/// The newest version of a journey.
+fn newest(catalogue: &Catalogue, name: &str) -> Result<JourneyView, JourneyError> {
+    JourneyView::newest(catalogue, name).ok_or_else(|| JourneyError::Unknown(name.to_owned()))
 }
 
 /// For tests and measurements: bytes of the rows of users, of the first of them in order of key.

@@ -19,6 +19,7 @@ mod event;
 mod journeys;
 pub mod limits;
 mod mover;
+mod newer;
 mod notes;
 mod options;
 mod ours;
@@ -47,8 +48,8 @@ pub use error::JourneyError;
 pub use event::Event;
 #[doc(hidden)]
 pub use journeys::row_bytes;
-pub use journeys::{Asking, JourneyView, Journeys};
+pub use journeys::{Asking, Journeys};
 pub use options::JourneysOptions;
 pub use outbox::{Message, Unsent};
 pub use trial::{duration, Recording, Tried, TriedMessage, TriedMove, TriedProblem};
-pub use view::{MessageView, Moved, PassView, Taken, UserView, WaitView};
+pub use view::{JourneyView, MessageView, Moved, PassView, Taken, UserView, WaitView};

@@ -33,6 +33,16 @@ impl Notes {
     }
 }
 
+/// Characters of the name of an element by which its problems are known again: [`cut`] keeps them.
+const BEGIN_CHARS: usize = 60;
+
+const _: () = assert!(4 * BEGIN_CHARS < PROBLEM_BYTES_MAX / 2 - 8);
+
+/// Begin of the problems of an element.
+pub(crate) fn begin_of(element: &str) -> String {
+    format!("«{element}»: ").chars().take(BEGIN_CHARS).collect()
+}
+
 /// Failures that the log has not told yet.
 #[derive(Debug, Default)]
 pub(crate) struct Untold {
@@ -103,6 +113,14 @@ mod tests {
         let told = [5, 6, 7, 5 + TOLD_MS, 6 + TOLD_MS].map(|now_ms| untold.add(now_ms));
         assert_eq!(told, [Some(1), None, None, Some(3), None]);
         assert_eq!(untold.add(0), Some(2), "the clock was set back");
+    }
+
+    #[test]
+    fn problem_of_an_element_with_a_long_name_is_known_again() {
+        let name = "😀".repeat(400);
+        let said = text([format!("«{name}»: {}: it fails", "x".repeat(900))]).expect("some");
+        assert!(said.starts_with(&begin_of(&name)), "{said}");
+        assert!(text(["«w»: it fails".to_owned()]).expect("some").starts_with(&begin_of("w")));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Settings of a definition as they are read: each for itself, so that each wrong one is told, with
 //! its place.
 
+use std::slice::from_ref;
+
 use serde_json::{Map, Value};
 use turnwheel_flow::internal::{nearest, Complaint};
 
@@ -126,7 +128,7 @@ impl Explain {
             (Form::Flag, _) => "true or false".to_owned(),
             (Form::Fields(known), Value::Object(fields)) => return self.fields(at, fields, known),
             (Form::Each(each), Value::Object(fields)) => {
-                let below = |field: &String| [at, &[field.clone()]].concat();
+                let below = |field: &String| [at, from_ref(field)].concat();
                 return fields.iter().for_each(|(field, value)| {
                     self.value(&below(field), value, each);
                 });
@@ -144,7 +146,7 @@ impl Explain {
     ) {
         let of = at.join(".");
         for (field, value) in fields {
-            let below = [at, &[field.clone()]].concat();
+            let below = [at, from_ref(field)].concat();
             match known.iter().find(|(name, ..)| name == field) {
                 Some((_, _, Needed::No)) if value.is_null() => {}
                 Some((_, form, _)) => self.value(&below, value, form),

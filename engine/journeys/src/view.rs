@@ -1,13 +1,59 @@
-//! Where users are, why, since when, and what comes next: as data.
+//! Journeys, and where users are, why, since when, and what comes next: as data.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use turnwheel_engine::Time;
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Known, Version};
 use crate::chart::Chart;
 use crate::row::{Cause, Move, Outgoing, Pass, Row, Why};
 use crate::walk::object;
+
+/// A journey as it is stored.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct JourneyView {
+    /// Its name.
+    pub name: String,
+    /// Its platform.
+    pub platform: String,
+    /// The version: its newest one, or that which was stored.
+    pub version: u32,
+    /// When that was added.
+    #[serde(serialize_with = "as_text")]
+    pub at: Time,
+    /// The person or program that added it.
+    pub by: String,
+    /// The text of that version.
+    pub text: String,
+}
+
+impl JourneyView {
+    /// The newest version of a journey that was not removed.
+    pub(crate) fn newest(catalogue: &Catalogue, name: &str) -> Option<Self> {
+        let known = catalogue.journeys.get(name).filter(|known| !known.kept.is_removed)?;
+        Some(Self::of(name, known, known.kept.versions.last()?))
+    }
+
+    /// A version of a journey.
+    pub(crate) fn version(catalogue: &Catalogue, name: &str, version: u32) -> Option<Self> {
+        let known = catalogue.journeys.get(name)?;
+        let found = known.kept.versions.iter().find(|it| it.version == version)?;
+        Some(Self::of(name, known, found))
+    }
+
+    fn of(name: &str, known: &Known, stored: &Version) -> Self {
+        let platform = known.chart(stored.version).map(|chart| chart.settings.platform.clone());
+        Self {
+            name: name.to_owned(),
+            platform: platform.unwrap_or_default(),
+            version: stored.version,
+            at: Time(stored.at),
+            by: stored.by.clone(),
+            text: stored.text.clone(),
+        }
+    }
+}
 
 /// A segment of a path.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -12,7 +12,7 @@ use crate::chart::{Chart, Node, Test};
 use crate::element::{Entry, Kind, Unmatched};
 use crate::event::Event;
 use crate::limits::{DATA_BYTES_MAX, ENDED_MAX, PASSES_MAX, SEEN_MAX, STEPS_MAX, WAITS_MAX};
-use crate::notes::Notes;
+use crate::notes::{begin_of, Notes};
 use crate::row::{Cause, Ended, Entered, Move, Pass, Row, Wait, Why};
 use crate::view::Moved;
 
@@ -152,7 +152,7 @@ impl<'a> Turn<'a> {
             return;
         }
         // Problems of the lines behind a wait begin with the names of those.
-        let own = format!("«{}»: ", segment.path.first().map_or("?", |place| chart.id(*place)));
+        let own = begin_of(segment.path.first().map_or("?", |place| chart.id(*place)));
         let is_told = self.row.passes[at].moves.iter().any(|made| {
             let is_of = (made.wait, made.version, made.cause);
             is_of == (wait, chart.version, Cause::Unmatched)
@@ -414,7 +414,7 @@ impl<'a> Turn<'a> {
         self.end_at(pass, why, self.now);
     }
 
-    fn end_at(&mut self, mut pass: Pass, why: Why, at: u64) {
+    pub(crate) fn end_at(&mut self, mut pass: Pass, why: Why, at: u64) {
         self.is_changed = true;
         pass.waits.clear();
         self.row.ended.push(Ended { pass, at, why });
@@ -428,65 +428,6 @@ impl<'a> Turn<'a> {
         let (over, left): (Vec<Pass>, Vec<Pass>) = passes.into_iter().partition(of);
         self.row.passes = left;
         over.into_iter().for_each(|pass| self.end(pass, why));
-    }
-
-    /// Ends passes of versions that were removed, as of their removal.
-    pub(crate) fn leave_removed(&mut self) {
-        let catalogue = self.catalogue;
-        for pass in std::mem::take(&mut self.row.passes) {
-            match catalogue.removed(pass.journey, pass.version) {
-                Some(at) => self.end_at(pass, Why::Removed, at),
-                None => self.row.passes.push(pass),
-            }
-        }
-    }
-
-    /// Ends passes of removed journeys, and moves others through the newer versions that say so.
-    pub(crate) fn bring_up(&mut self) {
-        self.leave_removed();
-        for at in 0..self.row.passes.len() {
-            self.move_on(at);
-        }
-    }
-
-    /// Moves a pass to each newer version in turn that moves users and has a place for it: where it
-    /// is then does not depend on how soon the versions were stored one after the other. The history
-    /// has each wait whose element has another name then.
-    fn move_on(&mut self, at: usize) {
-        let catalogue = self.catalogue;
-        let pass = &mut self.row.passes[at];
-        let Some(old) = catalogue.chart(pass.journey, pass.version) else { return };
-        let mut place = (old, pass.waits.iter().map(|wait| wait.element).collect::<Vec<u16>>());
-        for newer in catalogue.newer(pass.journey, pass.version) {
-            // Events of the user's platform are looked at only if a definition of it names them.
-            if newer.moves_users() && self.key.starts_with(&format!("{}/", newer.settings.platform))
-            {
-                let moved = place.1.iter().map(|from| newer.place_of(place.0.id(*from)));
-                // A pass without a place in this version stays where it is.
-                if let Some(elements) = moved.collect::<Option<Vec<u16>>>() {
-                    place = (newer, elements);
-                }
-            }
-        }
-        let (chart, elements) = place;
-        if chart.version == pass.version {
-            return;
-        }
-        let (after, version) = (self.now.saturating_sub(pass.began), chart.version);
-        let mut moves = Vec::new();
-        for (wait, to) in pass.waits.iter_mut().zip(elements) {
-            if old.id(wait.element) != chart.id(to) {
-                let cause = Cause::Moved { version: old.version, element: wait.element };
-                let (wait, path, problem) = (wait.number, vec![to], None);
-                moves.push(Move { after, version, cause, wait, path, problem });
-            }
-            // The newer element also says for how long.
-            wait.due = chart.node(to).and_then(|node| node.due(wait.since));
-            wait.element = to;
-        }
-        moves.into_iter().for_each(|made| pass.add(made));
-        pass.version = version;
-        self.is_changed = true;
     }
 }
 
