@@ -55,11 +55,13 @@ impl<'a> Check<'a> {
 
     fn all(mut self) -> Vec<Wrong> {
         self.head();
+        // Each look at the elements needs what the one before has found to be right.
+        let before = self.wrong.len();
         self.ids();
-        if self.wrong.is_empty() {
+        if self.wrong.len() == before {
             self.each();
         }
-        if self.wrong.is_empty() {
+        if self.wrong.len() == before {
             self.graph();
         }
         self.wrong

@@ -66,6 +66,8 @@ fn move_to_another_version_is_in_the_path_and_counts_as_a_visit() {
     stage.put(&waiting("first", ""));
     let users: Vec<String> = (0..10).map(|number| format!("u{number}")).collect();
     users.iter().for_each(|user| drop(stage.happen(user, "go", Value::Null)));
+    // Two programs move users at once.
+    let other = stage.second(true);
     stage.put(&waiting("second", "under_way: move\nmoves: { first: second }\n"));
     stage.sim.run_until_idle();
     // The element keeps its name: that is no step of a path.
@@ -85,6 +87,7 @@ fn move_to_another_version_is_in_the_path_and_counts_as_a_visit() {
         let taken = stage.happen(user, "answer", Value::Null);
         assert_eq!(super::common::paths(&taken), ["second second.1 end"]);
     }
+    other.end();
     let counted = counts_of(&stage, "v");
     assert_eq!((of(&counted, "second"), conversion(&counted, "second.1")), ((0, 11, 0), 1.0));
 }

@@ -251,6 +251,7 @@ under_way: stay
 moves: [ a ]
 elements:
   a: { start: { on: go }, then: end }
+  b: { set: '{}' }
 ";
     let said = problems(text);
     for (place, message, suggestion) in [
@@ -268,6 +269,7 @@ elements:
         ("11:1", "«1d» is no duration", "every: P7D"),
         ("12:1", "«under_way» is one of finish, move, and not «stay»", "under_way: move"),
         ("13:1", "«moves» is an object, and not [\"a\"]", "moves: "),
+        ("16:3", "«b» leads nowhere", "then: end"),
     ] {
         assert!(
             said.contains(&format!("j.yaml:{place}: {message}")),
