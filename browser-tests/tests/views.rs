@@ -314,6 +314,34 @@ fn a_journey_is_drawn_with_the_path_of_a_user() {
     page.is_sound();
 }
 
+#[test]
+fn a_move_to_a_newer_version_and_conditions_that_fail_are_shown() {
+    let (_browser, mut page, served) = console("journey-moves");
+    let text = |settings: &str, wait: &str| {
+        format!(
+            "journey: ask\nplatform: shop\n{settings}elements:\n  \
+             go: {{ start: {{ on: go, if: .event.data.n | tonumber > 0 }}, then: {wait} }}\n  \
+             {wait}: {{ wait: {{ on: answer, if: .event.data.n | tonumber > 1 }}, then: end }}\n"
+        )
+    };
+    served.put_journey(&text("", "first"));
+    served.user_event("shop", "ann", "1", "go", json!({ "n": "1" }));
+    served.put_journey(&text("under_way: move\nmoves: { first: second }\n", "second"));
+    served.user_event("shop", "ann", "2", "answer", json!({ "n": "x" }));
+    page.open(&served.page("journey/ask?user=ann"));
+    page.see("text:Waits at second");
+    page.see("text:by a newer version: first → second");
+    page.see("text:by an event that changes nothing: second");
+    page.see("text:«second»: .event.data.n | tonumber > 1");
+    page.click("link:Walk by hand");
+    page.write("field:Event", "go");
+    page.write("field:Data of the event, as JSON", r#"{ "n": "x" }"#);
+    page.click("button:Send the event");
+    page.see("text:Conditions that failed");
+    page.see("text:«go»: .event.data.n | tonumber > 0");
+    page.is_sound();
+}
+
 /// Answers a request whose body is read, and closes.
 fn answer(mut stream: TcpStream, status: &str) {
     let mut reader = BufReader::new(&stream);

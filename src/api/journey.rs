@@ -152,14 +152,16 @@ pub struct MoveInfo {
     pub version: u32,
     /// Number of the pass, of this user.
     pub pass: u64,
-    /// `event`, `timer`, or `unmatched` if the wait stays because no line held.
+    /// `event`, `timer`, `unmatched` if the wait stays because no line held or its own condition has
+    /// failed, or `moved` if the wait is at the element of a newer version that has another name.
     pub cause: String,
-    /// Number of the wait that it has ended; none for a start.
+    /// Number of the wait at which it begins; none for a start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<u64>,
-    /// The elements, in their order.
+    /// The elements, in their order; for `moved` that of the older version and that of the newer one.
     pub path: Vec<String>,
-    /// A condition that has failed, or a message that was not made.
+    /// Conditions that have failed, and messages that were not made: about 1 KiB, and the number of
+    /// those that are left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
     /// When it was.
@@ -211,6 +213,10 @@ pub struct UserEventDone {
     pub is_repeated: bool,
     /// Passes that it has moved.
     pub moved: Vec<MoveInfo>,
+    /// Problems that are in no history: conditions that have failed of starts, or of waits that have
+    /// one in theirs already, and a pass that was not begun as the user has too many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// Numbers of a journey.
@@ -260,8 +266,22 @@ pub struct JourneyTried {
     pub moved: Vec<TriedMove>,
     /// Messages that would have left, in their order.
     pub messages: Vec<TriedMessage>,
+    /// Conditions that have failed, and that no move tells: such as those of starts.
+    pub problems: Vec<TriedProblem>,
     /// Where the users are then.
     pub users: Vec<UserInfo>,
+}
+
+/// Conditions that failed at an event, and that no move tells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct TriedProblem {
+    /// When it was.
+    pub at: String,
+    /// The user.
+    pub user: String,
+    /// The problem.
+    pub problem: String,
 }
 
 /// A move of a user.

@@ -33,8 +33,8 @@ pub use job::{
 };
 pub use journey::{
     ElementCounts, JourneyCounts, JourneyElement, JourneyInfo, JourneyPage, JourneyTried,
-    MessageInfo, MoveInfo, PassInfo, TriedMessage, TriedMove, UserEventDone, UserEventsDone,
-    UserForgotten, UserInfo, WaitInfo,
+    MessageInfo, MoveInfo, PassInfo, TriedMessage, TriedMove, TriedProblem, UserEventDone,
+    UserEventsDone, UserForgotten, UserInfo, WaitInfo,
 };
 pub use launch::{
     JobCause, JobExecutorInfo, JobExecutors, JobHistory, JobInfo, JobLaunch, JobLaunchState,

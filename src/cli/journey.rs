@@ -6,7 +6,6 @@ use clap_complete::engine::ArgValueCompleter;
 use serde_json::{json, Map, Value};
 use turnwheel::engine::{Time, World};
 use turnwheel::flow::{CloudEvent, Problems};
-use turnwheel::io::FLOW_CHANNEL;
 use turnwheel::journeys::{Asking, Definition, Event, JourneyError, Journeys, JourneysOptions};
 use turnwheel::runtime::completion::block_on;
 use turnwheel::runtime::{Failure, Group};
@@ -369,9 +368,8 @@ pub(super) fn definition(settings: &Settings, file: &Path) -> Result<Definition,
 }
 
 fn read(settings: &Settings, file: &Path) -> Result<Result<Definition, Problems>, Exit> {
-    let channels = host_io(settings).channels();
-    let names: Vec<&str> = channels.names().chain([FLOW_CHANNEL]).collect();
-    Ok(Definition::read_for(&text_of(file)?, &file.display().to_string(), &names))
+    let channels = host_io(settings).channels_to_check();
+    Ok(channels.definition(&text_of(file)?, &file.display().to_string()))
 }
 
 fn check(settings: &Settings, files: &[PathBuf]) -> Result<(), Exit> {

@@ -45,14 +45,22 @@ pub(super) fn lines(passes: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     for pass in passes.as_array().into_iter().flatten() {
         let (journey, version) = (string(&pass["journey"]), &pass["version"]);
-        let mut moved = pass["moves"].as_array().into_iter().flatten();
-        let last = moved.rfind(|moved| moved["cause"] != "unmatched");
+        let moves = || pass["moves"].as_array().into_iter().flatten();
+        let last = moves().rfind(|moved| moved["cause"] != "unmatched");
         let why = last.map_or_else(String::new, |last| {
             let path = last["path"].as_array().into_iter().flatten().map(string);
             let path = path.collect::<Vec<_>>().join(" ");
-            format!(", by {} at {}: {path}", string(&last["cause"]), string(&last["at"]))
+            let cause = match string(&last["cause"]) {
+                "moved" => "a newer version",
+                cause => cause,
+            };
+            format!(", by {cause} at {}: {path}", string(&last["at"]))
         });
         lines.push(format!("{journey}, version {version}, pass {}{why}", pass["pass"]));
+        if let Some(failed) = moves().rfind(|moved| moved["problem"].is_string()) {
+            let (at, problem) = (string(&failed["at"]), string(&failed["problem"]));
+            lines.push(format!("  a problem at {at}: {problem}"));
+        }
         for wait in pass["waits"].as_array().into_iter().flatten() {
             let (element, since) = (string(&wait["element"]), string(&wait["since"]));
             let on = wait["on"].as_str().unwrap_or("any event");

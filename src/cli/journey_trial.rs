@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use turnwheel::engine::Time;
-use turnwheel::journeys::{DryRun, Event, Recording};
+use turnwheel::journeys::{DryRun, Event, Recording, TriedProblem};
 
 use super::check::text_of;
 use super::exit::Exit;
@@ -59,7 +59,9 @@ pub(super) fn dry_run(
         Paint::stdout(settings.colour()),
         &["time", "user", "cause", "path", "problem"],
         &rows,
-    ))
+    ))?;
+    let problem = |it: &TriedProblem| format!("{} {}: {}\n", it.at, it.user, it.problem);
+    print(&tried.problems.iter().map(problem).collect::<String>())
 }
 
 /// The user's walk so far. Each line goes on from the one before it, so what has happened stays.
@@ -124,6 +126,9 @@ impl Story {
             if let Some(problem) = &moved.problem {
                 text.push_str(&format!("    {problem}\n"));
             }
+        }
+        for it in self.run.problems() {
+            text.push_str(&format!("  {}: {}\n", it.at, it.problem));
         }
         for it in self.run.messages() {
             let message = &it.message;

@@ -23,8 +23,12 @@ impl HostIo {
     /// message names (`NAME`, `NAMESPACE/NAME` or `NAMESPACE/NAME:VERSION`) with its field `input`,
     /// once for each key of a message.
     pub fn channels_in(&self, world: &World) -> Channels {
-        let world = WeakWorld::new(world);
-        self.channels().with(FLOW_CHANNEL, move |message: &Message| start(&world, message))
+        self.channels().with(FLOW_CHANNEL, Start(Some(WeakWorld::new(world))))
+    }
+
+    /// The same to read definitions for, without a world: a message through `flow` is not sent.
+    pub fn channels_to_check(&self) -> Channels {
+        self.channels().with(FLOW_CHANNEL, Start(None))
     }
 
     /// Channels for journeys: `http` posts the field `body` of a message to its field `url`, with
@@ -42,12 +46,44 @@ impl HostIo {
     }
 }
 
+/// The channel `flow`.
+struct Start(Option<WeakWorld>);
+
+impl Channel for Start {
+    fn send(&self, message: &Message) -> Result<(), Unsent> {
+        let world = self.0.as_ref().and_then(WeakWorld::upgrade);
+        let world = world.ok_or_else(|| Unsent::Again("the world ends".to_owned()))?;
+        start(&world, message)
+    }
+
+    fn check(&self, with: &Value) -> Result<(), String> {
+        has_text(with, "flow", "NAME")
+    }
+}
+
+/// Refuses content without a field that is a text, unless the whole of it is an expression.
+fn has_text(with: &Value, field: &str, example: &str) -> Result<(), String> {
+    let found = match with {
+        Value::String(text) if text.trim().starts_with("${") => return Ok(()),
+        with => with.get(field),
+    };
+    match found {
+        Some(Value::String(_)) => Ok(()),
+        Some(_) => Err(format!("the «{field}» of its «with» is no text")),
+        None => Err(format!("its «with» has no «{field}»: with: {{ {field}: {example} }}")),
+    }
+}
+
 /// The channel `http`.
 struct Post(HostIo);
 
 impl Channel for Post {
     fn send(&self, message: &Message) -> Result<(), Unsent> {
         post(&self.0, message)
+    }
+
+    fn check(&self, with: &Value) -> Result<(), String> {
+        has_text(with, "url", "'https://example.org/hook'")
     }
 
     /// The host and port of the address.
@@ -67,12 +103,11 @@ fn receiver_of(url: &str) -> String {
 }
 
 /// Starts a flow, with the key of the message.
-fn start(world: &WeakWorld, message: &Message) -> Result<(), Unsent> {
+fn start(world: &World, message: &Message) -> Result<(), Unsent> {
     let again = |problem: &dyn std::fmt::Display| Unsent::Again(problem.to_string());
-    let world = world.upgrade().ok_or_else(|| again(&"the world ends"))?;
     let name = message.body.get("flow").and_then(Value::as_str);
     let name = name.ok_or_else(|| Unsent::Never("«with» has no «flow»".to_owned()))?;
-    let flows = Flows::new(&world).map_err(|error| again(&error))?;
+    let flows = Flows::new(world).map_err(|error| again(&error))?;
     let looked = block_on(flows.look_again()).map_err(|error| again(&error))?;
     looked.map_err(|error| again(&error))?;
     // One that is not there may be added later.
@@ -128,7 +163,29 @@ fn taken(status: u16) -> Result<(), Unsent> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn content_that_can_never_be_sent_is_refused() {
+        let said = |with: Value| has_text(&with, "url", "U").err().unwrap_or_default();
+        for fine in
+            [json!({ "url": "http://a" }), json!({ "url": "${ .user.u }" }), json!("${ .data }")]
+        {
+            assert_eq!(said(fine.clone()), "", "{fine}");
+        }
+        for lacking in
+            [json!(null), json!({}), json!({ "ulr": "http://a" }), json!("http://a"), json!([1])]
+        {
+            assert_eq!(
+                said(lacking.clone()),
+                "its «with» has no «url»: with: { url: U }",
+                "{lacking}"
+            );
+        }
+        assert_eq!(said(json!({ "url": 7 })), "the «url» of its «with» is no text");
+    }
 
     #[test]
     fn messages_to_one_host_have_one_receiver() {

@@ -253,9 +253,75 @@ fn definitions_are_tried_over_http_and_by_hand() {
     let said = String::from_utf8(checked.stdout).expect("it prints text");
     assert!(said.contains("did you mean «log»?"), "{said}");
     assert_eq!(checked.status.code(), Some(1));
+    let without_url = TEXT.replace("channel: log", "channel: http");
+    let checked = place.run(&["journey", "check", &place.write("url.yaml", &without_url)]);
+    let said = String::from_utf8(checked.stdout).expect("it prints text");
+    assert!(
+        said.contains("url.yaml:6:3: «hello» sends through «http», which refuses it"),
+        "{said}"
+    );
+    assert!(said.contains("its «with» has no «url»"), "{said}");
+    assert_eq!(checked.status.code(), Some(1));
+    server
+        .send("POST", "/api/v1/journeys", &[], Some(&without_url))
+        .is_problem(422, "journey-invalid");
     let refused =
         server.send("POST", "/api/v1/journeys", &[], Some(&TEXT.replace(": log", ": lgo")));
     refused.is_problem(422, "journey-invalid");
+    server.stopped();
+}
+
+const FAILING: &str = "
+journey: failing
+platform: shop
+SETTINGS
+elements:
+  begin: { start: { on: go, if: .event.data.n | tonumber > 0 }, then: WAIT }
+  WAIT: { wait: { on: answer, if: .event.data.n | tonumber > 1 }, then: end }
+";
+
+#[test]
+fn moves_to_other_versions_and_conditions_that_fail_are_told() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    let text =
+        |settings: &str, wait: &str| FAILING.replace("SETTINGS", settings).replace("WAIT", wait);
+    place.ok(&["journey", "add", &place.write("first.yaml", &text("", "first"))]);
+    let failed = publish(&server, ONE, &event("1", "go", "ann", json!({ "n": "x" })));
+    let failed = &failed["events"][0];
+    assert_eq!(failed["moved"], json!([]));
+    let problem = failed["problem"].as_str().unwrap_or_default();
+    assert!(problem.starts_with("journey failing, version 1, «begin»: "), "{failed}");
+    let begun = publish(&server, ONE, &event("2", "go", "ann", json!({ "n": "1" })));
+    assert_eq!(begun["events"][0].get("problem"), None, "{begun}");
+    let second = text("under_way: move\nmoves: { first: second }", "second");
+    place.ok(&["journey", "add", &place.write("second.yaml", &second)]);
+    let pass = eventually("the user has moved", || {
+        let pass = server.get("/api/v1/users/shop/ann").ok()["passes"][0].clone();
+        (pass["moves"][1]["cause"] == "moved").then_some(pass)
+    });
+    assert_eq!(pass["moves"][1]["path"], json!(["first", "second"]), "{pass}");
+    let said = place.ok(&["journey", "where", "shop", "ann"]);
+    assert!(said.starts_with("failing, version 2, pass 1, by a newer version at "), "{said}");
+    assert!(said.lines().next().is_some_and(|line| line.ends_with(": first second")), "{said}");
+    publish(&server, ONE, &event("3", "answer", "ann", json!({ "n": "x" })));
+    let said = place.ok(&["journey", "where", "shop", "ann"]);
+    let told = said.lines().find(|line| line.starts_with("  a problem at ")).unwrap_or_default();
+    assert!(told.contains("«second»: .event.data.n | tonumber > 1: "), "{said}");
+    let counts = place.json(&["journey", "counts", "failing", "--json"]);
+    let all = counts["elements"].as_array().expect("a list");
+    let second = all.iter().find(|it| it["element"] == "second").expect("it is there");
+    assert_eq!((&second["here"], &second["visits"]), (&json!(1), &json!(1)));
+    // A dry run tells it where no pass has it.
+    let mut first = event("1", "go", "bob", json!({ "n": "x" }));
+    first["time"] = json!("2026-01-05T12:00:00Z");
+    let events = place.write("events.json", &json!([first]).to_string());
+    let tried =
+        place.ok(&["journey", "dry-run", &place.write("first.yaml", &text("", "first")), &events]);
+    assert!(
+        tried.contains("2026-01-05T12:00:00Z bob: journey failing, version 1, «begin»: "),
+        "{tried}"
+    );
     server.stopped();
 }
 

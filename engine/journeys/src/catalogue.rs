@@ -131,6 +131,11 @@ impl Known {
         Self { kept, stored, charts }
     }
 
+    /// A version that this program can read.
+    pub(crate) fn chart(&self, version: u32) -> Option<&Arc<Chart>> {
+        self.charts.get(&version)
+    }
+
     /// The newest version, unless the journey was removed.
     pub(crate) fn current(&self) -> Option<&Arc<Chart>> {
         let newest = self.kept.versions.last().filter(|_| !self.kept.is_removed)?;
@@ -257,11 +262,7 @@ impl Catalogue {
     }
 
     pub(crate) fn chart(&self, journey: u32, version: u32) -> Option<&Arc<Chart>> {
-        self.numbers.get(&journey)?.charts.get(&version)
-    }
-
-    pub(crate) fn current(&self, journey: u32) -> Option<&Arc<Chart>> {
-        self.numbers.get(&journey)?.current()
+        self.numbers.get(&journey)?.chart(version)
     }
 
     /// Newer versions of a journey in their order, up to the first one that this program cannot read.

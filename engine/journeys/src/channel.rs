@@ -5,6 +5,11 @@ use std::fmt;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
+use serde_json::Value;
+use turnwheel_flow::Problems;
+
+use crate::check::Offered;
+use crate::definition::Definition;
 use crate::outbox::{Message, Unsent};
 use crate::places::Receiver;
 
@@ -30,11 +35,34 @@ pub trait Channel: Send + Sync + 'static {
         let _of_all = message;
         String::new()
     }
+
+    /// Refuses content that it could never send: no definition with it is stored. Texts of the form
+    /// `${ .. }` are expressions, whose values are not known then.
+    ///
+    /// # Errors
+    ///
+    /// The reason, such as «"with" has no "url"».
+    fn check(&self, with: &Value) -> Result<(), String> {
+        let _any = with;
+        Ok(())
+    }
 }
 
 impl<F: Fn(&Message) -> Result<(), Unsent> + Send + Sync + 'static> Channel for F {
     fn send(&self, message: &Message) -> Result<(), Unsent> {
         self(message)
+    }
+}
+
+impl Offered for Channels {
+    fn names(&self) -> Vec<&str> {
+        Self::names(self).collect()
+    }
+
+    fn refusal(&self, channel: &str, with: &Value) -> Option<String> {
+        let known = self.all.get(channel)?;
+        let checked = catch_unwind(AssertUnwindSafe(|| known.channel.check(with)));
+        checked.unwrap_or_else(|_| Err("it panics at this content".to_owned())).err()
     }
 }
 
@@ -93,6 +121,31 @@ impl Channels {
 
     pub(crate) fn get(&self, name: &str) -> Option<Known> {
         self.all.get(name).cloned()
+    }
+
+    /// Reads a definition as [`Definition::read`] does. Messages through other channels are wrong, and those
+    /// that a channel could never send.
+    ///
+    /// ```
+    /// use turnwheel_journeys::{Channels, Message};
+    ///
+    /// let channels = Channels::new().with("mail", |_: &Message| Ok(()));
+    /// let text = "
+    /// journey: welcome
+    /// platform: shop
+    /// elements:
+    ///   hello: { start: { on: customer.created }, then: greet }
+    ///   greet: { send: { channel: mial }, then: end }
+    /// ";
+    /// let wrong = channels.definition(text, "welcome.yaml").expect_err("there is no such channel");
+    /// assert!(wrong.to_string().contains("did you mean «mail»?"));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong, each with its place.
+    pub fn definition(&self, text: &str, path: &str) -> Result<Definition, Problems> {
+        Definition::read_for(text, path, self)
     }
 
     /// Their names.

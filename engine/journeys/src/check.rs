@@ -2,18 +2,27 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use serde_json::Value;
 use turnwheel_flow::internal::{duration, nearest, Expression};
 
-use crate::definition::{Definition, Wrong};
+use crate::definition::{At, Definition, Wrong};
 use crate::element::{Element, Kind};
 use crate::limits::{ELEMENTS_MAX, NAME_BYTES_MAX};
-use crate::quiet::{hour, zone};
+use crate::quiet::{hour, zone, zone_like};
 
 /// Fields of a condition.
 const RULE_FIELDS: [&str; 4] = ["event", "contains", "equals", "if"];
 
+/// The channels of a server.
+pub(crate) trait Offered {
+    fn names(&self) -> Vec<&str>;
+
+    /// Why a channel could never send this content, if that is so.
+    fn refusal(&self, channel: &str, with: &Value) -> Option<String>;
+}
+
 /// All that is wrong.
-pub(crate) fn check(definition: &Definition, channels: Option<&[&str]>) -> Vec<Wrong> {
+pub(crate) fn check(definition: &Definition, channels: Option<&dyn Offered>) -> Vec<Wrong> {
     let mut check = Check::new(definition, channels);
     check.without_effect();
     check.all()
@@ -25,25 +34,34 @@ pub(crate) fn check_stored(definition: &Definition) -> Vec<Wrong> {
     Check::new(definition, None).all()
 }
 
+/// All that is wrong with the name and the settings.
+pub(crate) fn check_settings(definition: &Definition) -> Vec<Wrong> {
+    let mut check = Check::new(definition, None);
+    check.head();
+    check.wrong
+}
+
 struct Check<'a> {
     of: &'a Definition,
-    channels: Option<&'a [&'a str]>,
+    channels: Option<&'a dyn Offered>,
     ids: HashMap<String, usize>,
     wrong: Vec<Wrong>,
 }
 
 impl<'a> Check<'a> {
-    fn new(of: &'a Definition, channels: Option<&'a [&'a str]>) -> Self {
+    fn new(of: &'a Definition, channels: Option<&'a dyn Offered>) -> Self {
         Self { of, channels, ids: HashMap::new(), wrong: Vec::new() }
     }
 
     fn all(mut self) -> Vec<Wrong> {
         self.head();
+        // Each look at the elements needs what the one before has found to be right.
+        let before = self.wrong.len();
         self.ids();
-        if self.wrong.is_empty() {
+        if self.wrong.len() == before {
             self.each();
         }
-        if self.wrong.is_empty() {
+        if self.wrong.len() == before {
             self.graph();
         }
         self.wrong
@@ -54,7 +72,7 @@ impl<'a> Check<'a> {
         let Definition { settings, elements, .. } = self.of;
         if settings.quiet.as_ref().is_some_and(|quiet| quiet.from == quiet.to) {
             let message = "quiet hours that end when they begin are none".to_owned();
-            self.whole("quiet", message, Some("leave «quiet» out".to_owned()));
+            self.setting(&["quiet"], message, Some("leave «quiet» out".to_owned()));
         }
         for (number, element) in elements.iter().enumerate() {
             self.rules(number, element);
@@ -79,46 +97,67 @@ impl<'a> Check<'a> {
     }
 
     fn wrong(&mut self, element: usize, message: String, suggestion: Option<String>) {
-        self.wrong.push(Wrong { element: Some(element), field: "", message, suggestion });
+        self.wrong.push(Wrong { at: At::Element(element), message, suggestion });
     }
 
-    fn whole(&mut self, field: &'static str, message: String, suggestion: Option<String>) {
-        self.wrong.push(Wrong { element: None, field, message, suggestion });
+    fn setting(
+        &mut self,
+        at: &'static [&'static str],
+        message: String,
+        suggestion: Option<String>,
+    ) {
+        self.wrong.push(Wrong { at: At::Setting(at), message, suggestion });
+    }
+
+    fn field(&mut self, name: &'static str, message: String, suggestion: Option<String>) {
+        self.wrong.push(Wrong { at: At::Field(name), message, suggestion });
     }
 
     /// Name and settings.
     fn head(&mut self) {
         let Definition { name, settings, elements, .. } = self.of;
-        for (field, what, text) in
-            [("journey", "the name", name), ("platform", "the platform", &settings.platform)]
-        {
-            let is_plain = !text.contains(['/', '\0']) && text.trim() == text;
-            if text.is_empty() || text.len() > NAME_BYTES_MAX || !is_plain {
-                let message = format!("{what} has 1 to {NAME_BYTES_MAX} bytes, and no slash");
-                self.whole(field, message, Some(format!("{field}: shop")));
-            }
+        let said = |what: &str| format!("{what} has 1 to {NAME_BYTES_MAX} bytes, and no slash");
+        let is_plain = |text: &str| {
+            let is_short = (1..=NAME_BYTES_MAX).contains(&text.len());
+            is_short && !text.contains(['/', '\0']) && text.trim() == text
+        };
+        if !is_plain(name) {
+            self.field("journey", said("the name"), Some("journey: shop".to_owned()));
+        }
+        if !is_plain(&settings.platform) {
+            let hint = Some("platform: shop".to_owned());
+            self.setting(&["platform"], said("the platform"), hint);
         }
         if elements.len() > ELEMENTS_MAX {
             let message = format!("a journey has at most {ELEMENTS_MAX} elements");
-            self.whole("elements", message, None);
+            self.field("elements", message, None);
         }
         if let Some(Err(problem)) = settings.every.as_deref().map(duration) {
-            self.whole("every", problem, None);
+            self.setting(&["every"], problem, Some("every: P7D".to_owned()));
         }
         if let Some(cap) = &settings.cap {
+            let hint = || Some("cap: { messages: 1, per: P1D }".to_owned());
             if let Err(problem) = duration(&cap.per) {
-                self.whole("cap", problem, None);
+                self.setting(&["cap", "per"], problem, hint());
             }
             if cap.messages == 0 {
-                let hint = "cap: { messages: 1, per: P1D }".to_owned();
-                self.whole("cap", "a cap of no message sends nothing".to_owned(), Some(hint));
+                let message = "a cap of no message sends nothing".to_owned();
+                self.setting(&["cap", "messages"], message, hint());
             }
         }
         if let Some(quiet) = &settings.quiet {
-            let hours = hour(&quiet.from).and_then(|_| hour(&quiet.to)).map(drop);
-            let zones = quiet.zone.as_deref().map_or(Ok(()), |name| zone(name).map(drop));
-            for problem in [hours, zones].into_iter().filter_map(Result::err) {
-                self.whole("quiet", problem, Some("quiet: { from: '22:00', to: '08:00' }".into()));
+            let hint = || Some("quiet: { from: '22:00', to: '08:00' }".to_owned());
+            if let Err(problem) = hour(&quiet.from) {
+                self.setting(&["quiet", "from"], problem, hint());
+            }
+            if let Err(problem) = hour(&quiet.to) {
+                self.setting(&["quiet", "to"], problem, hint());
+            }
+            if let Some((name, Err(problem))) = quiet.zone.as_deref().map(|name| (name, zone(name)))
+            {
+                let near = zone_like(name).map(|near| format!("did you mean «{near}»?"));
+                let hint = near.unwrap_or_else(|| "zone: Europe/Berlin".to_owned());
+                self.setting(&["quiet", "zone"], problem, Some(hint));
             }
         }
     }
@@ -167,7 +206,7 @@ impl<'a> Check<'a> {
     fn each(&mut self) {
         if !self.of.elements.iter().any(|element| element.kind == Kind::Start) {
             let hint = "hello: { start: { on: signed-up }, then: end }".to_owned();
-            self.whole("elements", "a journey has a start".to_owned(), Some(hint));
+            self.field("elements", "a journey has a start".to_owned(), Some(hint));
         }
         for (number, element) in self.of.elements.iter().enumerate() {
             self.shape(number, element);
@@ -179,7 +218,7 @@ impl<'a> Check<'a> {
             let target = self.ids.get(to).map(|to| self.of.elements[*to].kind);
             if target != Some(Kind::Trigger) {
                 let message = format!("«{from}» moves to «{to}», which waits for nothing");
-                self.whole("moves", message, None);
+                self.setting(&["moves"], message, None);
             }
         }
     }
@@ -250,15 +289,24 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The channel of a message is one of the server's.
+    /// The channel of a message is one of the server's, and could send it.
     fn channel(&mut self, number: usize, element: &Element) {
-        let Some(channels) = self.channels else { return };
-        let Some(name) = element.channel().filter(|name| !channels.contains(name)) else { return };
-        let hint = match nearest(name, channels.iter().copied()) {
+        let Some((channels, name)) = self.channels.zip(element.channel()) else { return };
+        let id = &element.id;
+        let names = channels.names();
+        if names.contains(&name) {
+            let content = element.extensions.send.as_ref().map(|send| &send.with);
+            if let Some(problem) = content.and_then(|with| channels.refusal(name, with)) {
+                let message = format!("«{id}» sends through «{name}», which refuses it: {problem}");
+                self.wrong(number, message, None);
+            }
+            return;
+        }
+        let hint = match nearest(name, names.iter().copied()) {
             Some(near) => format!("did you mean «{near}»?"),
-            None => format!("there are {}", channels.join(", ")),
+            None => format!("there are {}", names.join(", ")),
         };
-        let message = format!("«{}» sends through «{name}», which is no channel", element.id);
+        let message = format!("«{id}» sends through «{name}», which is no channel");
         self.wrong(number, message, Some(hint));
     }
 
@@ -309,8 +357,7 @@ fn is_free(line: &Element) -> bool {
 }
 
 /// The texts of a value that are expressions.
-pub(crate) fn expressions(value: &serde_json::Value, into: &mut Vec<String>) {
-    use serde_json::Value;
+pub(crate) fn expressions(value: &Value, into: &mut Vec<String>) {
     match value {
         Value::String(text) => into.extend(as_expression(text).map(str::to_owned)),
         Value::Array(items) => items.iter().for_each(|item| expressions(item, into)),

@@ -12,7 +12,7 @@ use crate::desk::USER;
 use crate::element::Kind;
 use crate::error::JourneyError;
 use crate::limits::{COUNTED_MAX, LIST_PAGE};
-use crate::row::{Pass, Row, Why};
+use crate::row::{Cause, Pass, Row, Why};
 use crate::walk::Turn;
 
 /// Numbers of a journey, from the paths that users have in the store.
@@ -90,12 +90,35 @@ impl Counting {
         }
     }
 
+    /// Counts each visit once. A move begins at a wait that an earlier one has come to, unless that
+    /// is kept no more, or an older program has left no trace of a move to another version.
     fn path(&mut self, catalogue: &Catalogue, pass: &Pass) {
+        // Waits that were come to and not left, by the names of their elements.
+        let mut open: Vec<&str> = Vec::new();
         for made in &pass.moves {
             let Some(chart) = catalogue.chart(pass.journey, made.version) else { continue };
-            // A segment begins at the wait at which the one before it has ended.
-            let begun = usize::from(made.wait > 0);
-            made.path.iter().skip(begun).for_each(|element| self.at(chart, *element).1 += 1);
+            let (from, path) = match (made.cause, &made.path[..]) {
+                (Cause::Moved { version, element }, path) => {
+                    (catalogue.chart(pass.journey, version).map(|old| (old, element)), path)
+                }
+                (_, [first, path @ ..]) if made.wait > 0 => (Some((chart, *first)), path),
+                (_, path) => (None, path),
+            };
+            if let Some((chart, element)) = from {
+                match open.iter().position(|it| *it == chart.id(element)) {
+                    Some(at) => drop(open.swap_remove(at)),
+                    None => self.at(chart, element).1 += 1,
+                }
+                if made.cause == Cause::Unmatched {
+                    open.push(chart.id(element));
+                }
+            }
+            for element in path {
+                self.at(chart, *element).1 += 1;
+                if chart.node(*element).is_some_and(|node| node.kind == Kind::Trigger) {
+                    open.push(chart.id(*element));
+                }
+            }
         }
     }
 }

@@ -4,9 +4,9 @@ use serde_json::{Map, Number, Value};
 use turnwheel_flow::internal::{Complaint, Source};
 use turnwheel_flow::Problems;
 
-use crate::check::{check, check_stored};
+use crate::check::{check, check_settings, check_stored, Offered};
 use crate::element::{Element, Settings};
-use crate::ours;
+use crate::{ours, settings};
 
 /// A journey as it was read, and checked. Two are equal if name, settings and elements are.
 #[derive(Clone, Debug)]
@@ -28,13 +28,54 @@ impl PartialEq for Definition {
     }
 }
 
-/// A problem of an element, or of the whole if it names none.
+/// A problem of a definition that can be read.
 #[derive(Debug)]
 pub(crate) struct Wrong {
-    pub(crate) element: Option<usize>,
-    pub(crate) field: &'static str,
+    pub(crate) at: At,
     pub(crate) message: String,
     pub(crate) suggestion: Option<String>,
+}
+
+/// The part that a problem is in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum At {
+    /// An element, by its number.
+    Element(usize),
+    /// A setting, or a part of it.
+    Setting(&'static [&'static str]),
+    /// A field of the definition.
+    Field(&'static str),
+}
+
+/// Where the parts of a definition are in its text.
+#[derive(Debug)]
+pub(crate) struct Places {
+    pub(crate) elements: Vec<Vec<String>>,
+    /// The object that has the settings.
+    pub(crate) settings: Vec<String>,
+}
+
+/// A definition as it was read, maybe with parts left out.
+pub(crate) struct Placed {
+    pub(crate) definition: Definition,
+    pub(crate) places: Places,
+    /// Problems of the parts that were left out.
+    pub(crate) wrong: Vec<Complaint>,
+    /// Whether no element was left out.
+    pub(crate) is_whole: bool,
+}
+
+impl Places {
+    fn of(&self, at: At) -> Vec<String> {
+        let below = |of: &[String], steps: &[&str]| {
+            of.iter().cloned().chain(steps.iter().map(|step| (*step).to_owned())).collect()
+        };
+        match at {
+            At::Element(number) => self.elements[number].clone(),
+            At::Setting(steps) => below(&self.settings, steps),
+            At::Field(name) => below(&[], &[name]),
+        }
+    }
 }
 
 impl Definition {
@@ -64,12 +105,12 @@ impl Definition {
         Self::checked(text, path, large_numbers, |definition| check(definition, None))
     }
 
-    /// The same for a server with these channels: messages through others are wrong.
-    ///
-    /// # Errors
-    ///
-    /// All that is wrong, each with its place.
-    pub fn read_for(text: &str, path: &str, channels: &[&str]) -> Result<Self, Problems> {
+    /// The same for a server with these channels: messages that they could never send are wrong.
+    pub(crate) fn read_for(
+        text: &str,
+        path: &str,
+        channels: &dyn Offered,
+    ) -> Result<Self, Problems> {
         Self::checked(text, path, large_numbers, |definition| check(definition, Some(channels)))
     }
 
@@ -92,22 +133,20 @@ impl Definition {
         let source = Source::read(text, path)?;
         let value = source.value();
         let is_ours = value.get("journey").is_some() || value.get("elements").is_none();
-        let (definition, places) = match &value {
-            Value::Object(_) if is_ours => ours::read(&source, &value)?,
-            Value::Array(elements) => ancestor(&source, elements, &[])?,
-            Value::Object(fields) => match fields.get("elements") {
-                Some(Value::Array(elements)) => ancestor(&source, elements, &["elements"])?,
-                _ => ours::read(&source, &value)?,
-            },
-            _ => ours::read(&source, &value)?,
+        let read = match (&value, value.get("elements")) {
+            (Value::Array(elements), _) => ancestor(elements, &[]),
+            (_, Some(Value::Array(elements))) if !is_ours => ancestor(elements, &["elements"]),
+            _ => ours::read(&source, &value),
         };
-        let mut complaints = check_value(&value);
-        complaints.extend(check(&definition).into_iter().map(|wrong| {
-            let mut at = wrong.element.map(|element| places[element].clone()).unwrap_or_default();
-            if !wrong.field.is_empty() {
-                at.push(wrong.field.to_owned());
-            }
-            Complaint { at, message: wrong.message, suggestion: wrong.suggestion }
+        let placed = read.map_err(|wrong| source.problems(wrong))?;
+        let Placed { definition, places, wrong: mut complaints, is_whole } = placed;
+        complaints.extend(check_value(&value));
+        // Elements that lack would make others wrong.
+        let found = if is_whole { check(&definition) } else { check_settings(&definition) };
+        complaints.extend(found.into_iter().map(|Wrong { at, message, suggestion }| Complaint {
+            at: places.of(at),
+            message,
+            suggestion,
         }));
         match complaints.is_empty() {
             true => Ok(definition),
@@ -165,35 +204,55 @@ fn is_large(number: &Number) -> bool {
 }
 
 /// Reads the ancestor's list of elements.
-fn ancestor(
-    source: &Source<'_>,
-    list: &[Value],
-    before: &[&str],
-) -> Result<(Definition, Vec<Vec<String>>), Problems> {
+fn ancestor(list: &[Value], before: &[&str]) -> Result<Placed, Vec<Complaint>> {
     let (mut elements, mut places, mut wrong) = (Vec::<Element>::new(), Vec::new(), Vec::new());
+    let mut is_whole = true;
     for (number, value) in list.iter().enumerate() {
         let at: Vec<String> =
             before.iter().map(|it| (*it).to_owned()).chain([number.to_string()]).collect();
-        match serde_json::from_value(value.clone()) {
+        let mut value = value.clone();
+        wrong.extend(take_wrong_settings(&mut value, &at));
+        match serde_json::from_value(value) {
             Ok(element) => {
                 elements.push(element);
                 places.push(at);
             }
-            Err(error) => wrong.push(Complaint {
-                at,
-                message: format!("this is no element: {error}"),
-                suggestion: Some(format!("an element has {}", FIELDS.join(", "))),
-            }),
+            Err(error) => {
+                is_whole = false;
+                wrong.push(Complaint {
+                    at,
+                    message: format!("this is no element: {error}"),
+                    suggestion: Some(format!("an element has {}", FIELDS.join(", "))),
+                });
+            }
         }
     }
-    if !wrong.is_empty() {
-        return Err(source.problems(wrong));
-    }
     let name = elements.first().map(|element| element.journey.to_string()).unwrap_or_default();
-    let settings = elements.iter().find_map(|element| element.extensions.settings.clone());
+    let said = elements.iter().position(|element| element.extensions.settings.is_some());
+    let settings = said.and_then(|number| elements[number].extensions.settings.clone());
     let settings = settings.unwrap_or_default();
+    let has_settings = said.and_then(|number| places.get(number)).cloned().unwrap_or_default();
+    let settings_at = has_settings.into_iter().chain(SETTINGS_AT.map(str::to_owned)).collect();
     let written = list.to_vec();
-    Ok((Definition { name, settings, elements, written }, places))
+    let definition = Definition { name, settings, elements, written };
+    let places = Places { elements: places, settings: settings_at };
+    Ok(Placed { definition, places, wrong, is_whole })
+}
+
+/// The way from an element of the ancestor's list to the settings of its journey.
+const SETTINGS_AT: [&str; 2] = ["extensions", "settings"];
+
+/// Leaves wrong settings of an element out, and returns their problems.
+fn take_wrong_settings(element: &mut Value, at: &[String]) -> Vec<Complaint> {
+    let found = element.get_mut(SETTINGS_AT[0]).and_then(|part| part.get_mut(SETTINGS_AT[1]));
+    let Some(Value::Object(fields)) = found else { return Vec::new() };
+    let (_, mut wrong) = settings::read(fields);
+    for complaint in &mut wrong {
+        fields.remove(&complaint.at[0]);
+        let within = SETTINGS_AT.into_iter().map(str::to_owned).chain(complaint.at.drain(..));
+        complaint.at = at.iter().cloned().chain(within).collect();
+    }
+    wrong
 }
 
 const FIELDS: [&str; 7] =

@@ -94,13 +94,13 @@ impl Definitions {
         Ok(Arc::clone(&current))
     }
 
-    /// Adds a version of a journey. A text that is stored already adds none.
+    /// Adds a version of a journey, and returns its number. A text that is stored already adds none.
     pub(crate) async fn put(
         &self,
         definition: &Definition,
         text: &str,
         (at, by): (u64, &str),
-    ) -> Result<Arc<Catalogue>, JourneyError> {
+    ) -> Result<(Arc<Catalogue>, u32), JourneyError> {
         let name = &definition.name;
         for _ in 0..CONFLICTS_MAX {
             let known = self.refresh().await?;
@@ -121,7 +121,8 @@ impl Definitions {
             if !is_new || self.save(name, &kept, stored).await? {
                 // A caller that was not answered asks again: then the index may be all that lacks.
                 self.announce().await?;
-                return self.refresh().await;
+                let version = kept.versions.last().map_or(0, |newest| newest.version);
+                return Ok((self.refresh().await?, version));
             }
         }
         Err(JourneyError::failed("others change journeys all the time"))

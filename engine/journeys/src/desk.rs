@@ -27,6 +27,7 @@ use crate::definitions::{Definitions, INDEX};
 use crate::error::JourneyError;
 use crate::event::Event;
 use crate::limits::{AGAIN, CONFLICTS_MAX, READS_MAX, READ_MAX, UNHEARD_MAX};
+use crate::notes::Untold;
 use crate::row::{BatchId, Row};
 use crate::sending::Batches;
 use crate::view::to_ms;
@@ -100,6 +101,8 @@ pub(crate) struct State {
     requests: usize,
     pub(crate) writing: Writing,
     pub(crate) batches: Batches,
+    /// Conditions that have failed, and are in no history.
+    untold: Untold,
 }
 
 impl State {
@@ -112,6 +115,7 @@ impl State {
             requests: 0,
             writing: Writing::default(),
             batches,
+            untold: Untold::default(),
         }
     }
 }
@@ -334,6 +338,16 @@ impl Desk {
             let mut turn = Turn::new(&catalogue, &key, &mut row, now);
             request.decide(&mut turn);
             is_changed |= turn.is_changed;
+            if let Some(problem) = turn.notes.text() {
+                if let Some(failed) = self.state.untold.add(now) {
+                    tracing::warn!(
+                        failed,
+                        user = key,
+                        problem,
+                        "conditions of journeys have failed"
+                    );
+                }
+            }
         }
         let decided: VecDeque<Box<dyn Request>> = std::mem::take(&mut line.requests);
         let is_background = decided.iter().all(|request| request.is_background());

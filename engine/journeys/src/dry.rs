@@ -13,7 +13,7 @@ use crate::event::{size, user_key, Event};
 use crate::limits::{TRIED_MESSAGE_BYTES, TRIED_STEPS_MAX};
 use crate::outbox::{Claimed, Message};
 use crate::row::{BatchId, Row};
-use crate::trial::TriedMessage;
+use crate::trial::{TriedMessage, TriedProblem};
 use crate::view::{self, time, to_ms, Moved, UserView};
 use crate::walk::Turn;
 
@@ -47,6 +47,7 @@ pub struct DryRun {
     due: BTreeSet<(u64, String)>,
     moved: Vec<(String, Moved)>,
     messages: Vec<TriedMessage>,
+    problems: Vec<TriedProblem>,
     /// Elements and messages that may still come, see [`TRIED_STEPS_MAX`].
     steps_left: usize,
     /// When it has to be over.
@@ -60,8 +61,9 @@ impl DryRun {
         kept.add(&definition.to_ancestor().to_string(), 0, "");
         let catalogue = Catalogue::only(&definition.name, kept);
         let (rows, due) = Default::default();
-        let (moved, messages, steps_left) = (Vec::new(), Vec::new(), TRIED_STEPS_MAX);
-        Self { catalogue, rows, due, moved, messages, steps_left, ends: None }
+        let (moved, messages, problems) = Default::default();
+        let steps_left = TRIED_STEPS_MAX;
+        Self { catalogue, rows, due, moved, messages, problems, steps_left, ends: None }
     }
 
     /// Gives attributes to a user, in place of the ones before: what comes after sees them.
@@ -118,6 +120,11 @@ impl DryRun {
         std::mem::take(&mut self.messages)
     }
 
+    /// Takes the failures since the last call that no move tells, in their order.
+    pub fn problems(&mut self) -> Vec<TriedProblem> {
+        std::mem::take(&mut self.problems)
+    }
+
     /// Where all users are.
     pub fn users(&self) -> Vec<UserView> {
         self.rows.iter().map(|(key, row)| view::user(&self.catalogue, key, row)).collect()
@@ -161,6 +168,12 @@ impl DryRun {
             self.messages.push(TriedMessage { at: time(now), channel, message });
         }
         let moved = std::mem::take(&mut turn.moved);
+        if let Some(problem) = turn.notes.text() {
+            self.steps_left =
+                self.steps_left.saturating_sub(1 + problem.len() / TRIED_MESSAGE_BYTES);
+            let user = key.split_once('/').map_or(key.as_str(), |(_, user)| user).to_owned();
+            self.problems.push(TriedProblem { at: time(now), user, problem });
+        }
         let steps: usize = moved.iter().map(|moved| moved.path.len()).sum();
         self.steps_left = self.steps_left.saturating_sub(steps);
         self.due.extend(row.due(now).map(|due| (due, key.clone())));

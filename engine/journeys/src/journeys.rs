@@ -17,7 +17,6 @@ use crate::batch::Own;
 use crate::catalogue::Catalogue;
 use crate::channel::Channels;
 use crate::counts::{self, JourneyCounts};
-use crate::definition::Definition;
 use crate::definitions::Definitions;
 use crate::desk::{Desk, Request, State, USER};
 use crate::error::JourneyError;
@@ -28,7 +27,7 @@ use crate::options::JourneysOptions;
 use crate::places::Places;
 use crate::row::{Outgoing, Row, Why};
 use crate::sending::Batches;
-use crate::view::{self, Taken, UserView};
+use crate::view::{self, JourneyView, Taken, UserView};
 use crate::walk::Turn;
 use crate::watch::{Armed, Watch};
 
@@ -87,25 +86,6 @@ impl fmt::Debug for Journeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Journeys").field("desks", &self.desks.len()).finish_non_exhaustive()
     }
-}
-
-/// A journey as it is stored.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
-#[non_exhaustive]
-pub struct JourneyView {
-    /// Its name.
-    pub name: String,
-    /// Its platform.
-    pub platform: String,
-    /// Its newest version.
-    pub version: u32,
-    /// When that was added.
-    #[serde(serialize_with = "crate::view::as_text")]
-    pub at: Time,
-    /// The person or program that added it.
-    pub by: String,
-    /// The text of that version.
-    pub text: String,
 }
 
 /// The desk of a user.
@@ -244,7 +224,8 @@ impl Journeys {
         let heard = Some(Arc::clone(&event));
         self.ask_of(heard, key, event, |event, turn| {
             let is_repeated = turn.event(event);
-            Ok(Taken { is_repeated, moved: std::mem::take(&mut turn.moved) })
+            let moved = std::mem::take(&mut turn.moved);
+            Ok(Taken { is_repeated, moved, problem: turn.notes.text() })
         })
     }
 
@@ -313,12 +294,14 @@ impl Journeys {
                 turn.is_changed = true;
             }
             if is_out {
-                let is_essential = |journey: u32| {
-                    known.current(journey).is_some_and(|chart| chart.settings.essential)
+                // In the version that each of them is of, as when a message is made or sent again.
+                let is_essential = |journey: u32, version: u32| {
+                    let chart = known.chart(journey, version);
+                    chart.is_some_and(|chart| chart.settings.essential)
                 };
-                turn.end_all(Why::OptedOut, |pass| !is_essential(pass.journey));
-                turn.row.outbox.retain(|message| is_essential(message.journey));
-                let is_kept = |message: &Outgoing| is_essential(message.journey);
+                turn.end_all(Why::OptedOut, |pass| !is_essential(pass.journey, pass.version));
+                let is_kept = |message: &Outgoing| is_essential(message.journey, message.version);
+                turn.row.outbox.retain(is_kept);
                 turn.row.sending.retain(|it| it.message.as_ref().is_none_or(is_kept));
             }
             Ok(view::user(&known, turn.key, turn.row))
@@ -360,18 +343,19 @@ impl Journeys {
     /// All that is wrong with the definition; another journey of the platform declares an attribute
     /// with another type; or the store failed.
     pub async fn put(&self, text: &str, by: &str) -> Result<JourneyView, JourneyError> {
-        let channels: Vec<&str> = self.channels.names().collect();
-        let definition = Definition::read_for(text, "definition", &channels);
+        let definition = self.channels.definition(text, "definition");
         let definition =
             definition.map_err(|problems| JourneyError::Definition(Box::new(problems)))?;
         let known = self.definitions.look().await?;
         known.attributes.admit(&definition.name, &definition.settings)?;
         let at = Time::from(self.group.wall()).0;
-        let catalogue = self.definitions.put(&definition, text, (at, by)).await?;
+        let (catalogue, version) = self.definitions.put(&definition, text, (at, by)).await?;
         if let Some(mover) = &self.mover {
             mover.look();
         }
-        shown(&catalogue, &definition.name)
+        // Others may have stored a newer one meanwhile, or removed it.
+        let stored = JourneyView::version(&catalogue, &definition.name, version);
+        stored.ok_or(JourneyError::Unknown(definition.name))
     }
 
     /// Removes a journey: nobody begins it any more, and users under way leave it when they are
@@ -381,7 +365,7 @@ impl Journeys {
     ///
     /// There is none of this name; or the store failed.
     pub async fn remove(&self, name: &str) -> Result<JourneyView, JourneyError> {
-        let view = shown(&*self.definitions.look().await?, name)?;
+        let view = newest(&*self.definitions.look().await?, name)?;
         self.definitions.remove(name, Time::from(self.group.wall()).0).await?;
         Ok(view)
     }
@@ -394,7 +378,7 @@ impl Journeys {
     pub async fn list(&self) -> Result<Vec<JourneyView>, JourneyError> {
         let catalogue = self.definitions.look().await?;
         let names = catalogue.journeys.keys();
-        Ok(names.filter_map(|name| shown(&catalogue, name).ok()).collect())
+        Ok(names.filter_map(|name| newest(&catalogue, name).ok()).collect())
     }
 
     /// A journey.
@@ -403,7 +387,7 @@ impl Journeys {
     ///
     /// There is none of this name; or the store failed.
     pub async fn get(&self, name: &str) -> Result<JourneyView, JourneyError> {
-        shown(&*self.definitions.look().await?, name)
+        newest(&*self.definitions.look().await?, name)
     }
 
     /// Counts the users at each element of a journey, from the rows of all users of its platform.
@@ -496,19 +480,9 @@ where
     }
 }
 
-fn shown(catalogue: &Catalogue, name: &str) -> Result<JourneyView, JourneyError> {
-    let known = catalogue.journeys.get(name).filter(|known| !known.kept.is_removed);
-    let newest = known.and_then(|known| known.kept.versions.last().map(|newest| (known, newest)));
-    let (known, newest) = newest.ok_or_else(|| JourneyError::Unknown(name.to_owned()))?;
-    let platform = known.current().map(|chart| chart.settings.platform.clone());
-    Ok(JourneyView {
-        name: name.to_owned(),
-        platform: platform.unwrap_or_default(),
-        version: newest.version,
-        at: Time(newest.at),
-        by: newest.by.clone(),
-        text: newest.text.clone(),
-    })
+/// The newest version of a journey.
+fn newest(catalogue: &Catalogue, name: &str) -> Result<JourneyView, JourneyError> {
+    JourneyView::newest(catalogue, name).ok_or_else(|| JourneyError::Unknown(name.to_owned()))
 }
 
 /// For tests and measurements: bytes of the rows of users, of the first of them in order of key.

@@ -50,6 +50,16 @@ pub const MOVES_MAX: usize = 32;
 /// Passes that are kept after their end, for each user.
 pub const ENDED_MAX: usize = 4;
 
+/// Bytes of the problems that a move or an answer tells; further ones are counted.
+pub const PROBLEMS_BYTES_MAX: usize = 1 << 10;
+
+/// Bytes of one of them: its begin and its end are kept. Two have their place.
+pub const PROBLEM_BYTES_MAX: usize = PROBLEMS_BYTES_MAX / 2;
+
+/// Milliseconds between two lines of the log that say that conditions fail, of one task: an event of
+/// each user may make one fail.
+pub const TOLD_MS: u64 = 60_000;
+
 /// Messages of a user that wait to be sent. One more is given up, and counts as lost.
 pub const OUTBOX_MAX: usize = 64;
 
@@ -63,7 +73,7 @@ pub const STEPS_MAX: usize = 10_000;
 pub const ATTEMPTS_MAX: u32 = 10;
 
 /// Pause before the second attempt; it doubles up to [`PAUSE_MAX`].
-pub const PAUSE: Duration = Duration::from_secs(1);
+pub const PAUSE: Duration = Duration::from_secs(2);
 
 /// Longest pause between two attempts.
 pub const PAUSE_MAX: Duration = Duration::from_secs(600);
@@ -139,8 +149,8 @@ pub const COUNTED_MAX: u64 = 2_000_000;
 /// Recorded events that are tried at once on a definition.
 pub const TRIED_EVENTS_MAX: usize = 100_000;
 
-/// Elements that recorded events may visit, and messages they may send, each with a further one for
-/// every [`TRIED_MESSAGE_BYTES`] of its content. All of it is in memory.
+/// Elements that recorded events may visit, and messages and problems that may come of them, each with a
+/// further one for every [`TRIED_MESSAGE_BYTES`] of its content. All of it is in memory.
 pub const TRIED_STEPS_MAX: usize = 300_000;
 
 /// See [`TRIED_STEPS_MAX`].

@@ -34,6 +34,10 @@ use crate::walk::Turn;
 /// Name of the marks: for each journey the version to which all users have moved.
 const MARK: &str = "turnwheel.journey.moved";
 
+/// Begin of a mark that says that all have moved through all versions up to that one. A program that has
+/// looked at the newest of them only has left such a begin out, and users behind.
+const THROUGH: &str = "through ";
+
 /// Pauses before users are looked at again: other nodes look for new definitions once in each.
 const SETTLE_LOOKS: u32 = 5;
 
@@ -95,8 +99,8 @@ impl Mover {
             }
             let mark = self.states.load(MARK, name).await.map_err(JourneyError::failed)?;
             let text = mark.bytes.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
-            let moved: u32 = text.and_then(|text| text.parse().ok()).unwrap_or(0);
-            if moved >= chart.version {
+            let moved = text.and_then(|text| text.strip_prefix(THROUGH)?.parse().ok());
+            if moved.is_some_and(|moved: u32| moved >= chart.version) {
                 continue;
             }
             self.move_all(&catalogue, chart).await?;
@@ -116,7 +120,8 @@ impl Mover {
                     left.push((name, chart, version));
                     continue;
                 }
-                let content = (Some(chart.version.to_string().into_bytes()), None);
+                let text = format!("{THROUGH}{}", chart.version);
+                let content = (Some(text.into_bytes()), None);
                 let saved = self.states.save(MARK, name, content, version).await;
                 saved.map_err(JourneyError::failed)?;
             }

@@ -3,31 +3,15 @@
 use std::collections::HashMap;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use turnwheel_flow::internal::{nearest, Complaint, Source};
-use turnwheel_flow::Problems;
 
-use crate::definition::Definition;
+use crate::definition::{Definition, Placed, Places};
 use crate::element::{Element, Extensions, Id, Kind, Rule, Send, Settings, Unmatched};
+use crate::settings::{self, OWN};
 
 /// Name of the end that needs not be defined.
 const END: &str = "end";
-
-/// Fields of a definition that are no settings.
-const OWN: [&str; 3] = ["journey", "elements", "description"];
-
-const SETTINGS: [&str; 10] = [
-    "platform",
-    "attributes",
-    "entry",
-    "every",
-    "priority",
-    "essential",
-    "cap",
-    "quiet",
-    "under_way",
-    "moves",
-];
 
 /// Kinds of elements, each said by the field of this name.
 const FORMS: [&str; 8] = ["start", "send", "flow", "wait", "choose", "set", "case", "end"];
@@ -104,9 +88,6 @@ struct Way {
     then: String,
 }
 
-/// A definition, and where each of its elements was written.
-pub(crate) type Placed = (Definition, Vec<Vec<String>>);
-
 struct Reader<'a> {
     source: &'a Source<'a>,
     name: String,
@@ -115,7 +96,8 @@ struct Reader<'a> {
     wrong: Vec<Complaint>,
 }
 
-pub(crate) fn read(source: &Source<'_>, value: &Value) -> Result<Placed, Problems> {
+/// Reads a definition. Wrong settings are left out, and elements that cannot be read: all are told.
+pub(crate) fn read(source: &Source<'_>, value: &Value) -> Result<Placed, Vec<Complaint>> {
     let mut reader = Reader {
         source,
         name: String::new(),
@@ -133,31 +115,29 @@ pub(crate) fn read(source: &Source<'_>, value: &Value) -> Result<Placed, Problem
                 "a journey has «elements», an object",
                 Some(hint.into()),
             );
-            return Err(source.problems(reader.wrong));
+            return Err(reader.wrong);
         }
     };
+    let before = reader.wrong.len();
     let names = source.names(&["elements"]);
     for name in &names {
         if let Some(part) = parts.get(name) {
             reader.part(name, part);
         }
     }
+    let is_whole = reader.wrong.len() == before;
     let is_end_used = reader.elements.iter().any(|it| it.outgoings.contains(&END.into()));
     if is_end_used && !names.iter().any(|name| name == END) {
         reader.add(END, Kind::End, Vec::new(), Extensions::default(), vec!["elements".into()]);
     }
     reader.connect();
-    if let Some(settings) = settings {
-        let start = reader.elements.iter_mut().find(|it| it.kind == Kind::Start);
-        if let Some(start) = start {
-            start.extensions.settings = Some(settings.clone());
-        }
-        if reader.wrong.is_empty() {
-            let (name, elements, written) = (reader.name, reader.elements, Vec::new());
-            return Ok((Definition { name, settings, elements, written }, reader.places));
-        }
+    if let Some(start) = reader.elements.iter_mut().find(|it| it.kind == Kind::Start) {
+        start.extensions.settings = Some(settings.clone());
     }
-    Err(source.problems(reader.wrong))
+    let Reader { name, elements, places, wrong, .. } = reader;
+    let definition = Definition { name, settings, elements, written: Vec::new() };
+    let places = Places { elements: places, settings: Vec::new() };
+    Ok(Placed { definition, places, wrong, is_whole })
 }
 
 impl Reader<'_> {
@@ -167,7 +147,7 @@ impl Reader<'_> {
     }
 
     /// The name and the settings.
-    fn head(&mut self, value: &Value) -> Option<Settings> {
+    fn head(&mut self, value: &Value) -> Settings {
         match value.get("journey") {
             Some(Value::String(name)) => self.name.clone_from(name),
             _ => {
@@ -175,28 +155,11 @@ impl Reader<'_> {
                 self.complain(&["journey"], "a journey has a name, a text", Some(hint));
             }
         }
-        let Value::Object(fields) = value else { return None };
-        let mut settings = fields.clone();
-        settings.retain(|name, _| !OWN.contains(&name.as_str()));
-        for name in settings.keys() {
-            if !SETTINGS.contains(&name.as_str()) {
-                let near = nearest(name, SETTINGS.into_iter().chain(OWN));
-                let hint = match near {
-                    Some(near) => format!("did you mean «{near}»?"),
-                    None => format!("it may have {}", SETTINGS.join(", ")),
-                };
-                self.complain(&[name], format!("a journey has no field «{name}»"), Some(hint));
-            }
-        }
-        match serde_json::from_value(Value::Object(settings)) {
-            Ok(settings) => Some(settings),
-            Err(error) => {
-                if self.wrong.is_empty() {
-                    self.complain(&[], format!("the settings cannot be read: {error}"), None);
-                }
-                None
-            }
-        }
+        let mut fields = value.as_object().cloned().unwrap_or_else(Map::new);
+        fields.retain(|name, _| !OWN.contains(&name.as_str()));
+        let (settings, wrong) = settings::read(&fields);
+        self.wrong.extend(wrong);
+        settings
     }
 
     fn part(&mut self, name: &str, value: &Value) {

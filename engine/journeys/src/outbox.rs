@@ -177,7 +177,7 @@ impl Turn<'_> {
         let reason = match outcome {
             Ok(()) => return,
             Err(Unsent::Again(_)) if message.attempts < ATTEMPTS_MAX => {
-                let doubled = PAUSE.saturating_mul(1 << message.attempts.min(20));
+                let doubled = PAUSE.saturating_mul(1 << (message.attempts - 1).min(20));
                 let pause = doubled.min(PAUSE_MAX).as_millis();
                 message.from = self.now.saturating_add(u64::try_from(pause).unwrap_or(u64::MAX));
                 self.is_changed = true;

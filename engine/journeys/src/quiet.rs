@@ -3,6 +3,7 @@
 use jiff::civil::{Date, Time as Hour};
 use jiff::tz::TimeZone;
 use jiff::Timestamp;
+use turnwheel_flow::internal::nearest;
 
 use crate::element::Quiet;
 
@@ -17,6 +18,12 @@ pub(crate) fn hour(text: &str) -> Result<Hour, String> {
 /// A zone by its name.
 pub(crate) fn zone(name: &str) -> Result<TimeZone, String> {
     TimeZone::get(name).map_err(|_| format!("«{name}» is no time zone: write Europe/Berlin"))
+}
+
+/// The name of a zone that is most like this one, if one is like it at all.
+pub(crate) fn zone_like(name: &str) -> Option<String> {
+    let all: Vec<String> = jiff::tz::db().available().map(|zone| zone.to_string()).collect();
+    nearest(name, all.iter().map(String::as_str)).map(str::to_owned)
 }
 
 /// When the quiet hours end in which a moment lies, always later than that; nothing if it lies in

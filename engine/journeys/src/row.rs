@@ -5,10 +5,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::SENDER_AGAIN_MS;
+use crate::limits::{MOVES_MAX, SENDER_AGAIN_MS};
 
 /// Version of the encoding.
 const VERSION: u8 = 3;
+
+/// Version of rows that have a [`Cause::Moved`]; the rest is the same. Older programs do not know
+/// that cause: they refuse such a row by this number, and leave it as it is.
+const MOVED: u8 = 4;
 
 /// Version in whose rows the outbox has messages that are being sent, with claims.
 const CLAIMED: u8 = 2;
@@ -72,19 +76,24 @@ pub(crate) struct Move {
     /// Version whose elements the path names.
     pub(crate) version: u32,
     pub(crate) cause: Cause,
-    /// The wait that it has ended; 0 for a start.
+    /// The wait at which it begins; 0 for a start.
     pub(crate) wait: u64,
     pub(crate) path: Vec<u16>,
     pub(crate) problem: Option<String>,
 }
 
-/// Why a user moved.
+/// Why a user moved. Rows have the numbers of these: new ones come last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Cause {
     Event,
     Timer,
-    /// An event was accepted and no line held: the wait stays.
+    /// An event was accepted and no line held, or the condition of the wait has failed: it stays.
     Unmatched,
+    /// The wait is now at the element of a newer version that has another name. It was at this one.
+    Moved {
+        version: u32,
+        element: u16,
+    },
 }
 
 /// A pass that is over.
@@ -166,7 +175,8 @@ pub(crate) struct Lost {
 impl Row {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let fits = "memory takes all that is written";
-        let bytes = postcard::to_extend(self, vec![VERSION]).expect(fits);
+        let version = if self.has_moved() { MOVED } else { VERSION };
+        let bytes = postcard::to_extend(self, vec![version]).expect(fits);
         postcard::to_extend(&self.sending, bytes).expect(fits)
     }
 
@@ -175,18 +185,25 @@ impl Row {
         let Some((version, rest)) = bytes.split_first() else {
             return Err("it is empty".to_owned());
         };
-        if !(UNCLAIMED..=VERSION).contains(version) {
+        if !(UNCLAIMED..=MOVED).contains(version) {
             return Err(format!("it is of version {version}, which is unknown"));
         }
         let (mut row, rest): (Self, &[u8]) = postcard::take_from_bytes(rest).map_err(malformed)?;
         match *version {
-            VERSION => row.sending = postcard::from_bytes(rest).map_err(malformed)?,
+            VERSION | MOVED => row.sending = postcard::from_bytes(rest).map_err(malformed)?,
             // The sender may be gone: the message leaves when its claim is over, with its key.
             CLAIMED => {}
             _ if rest.is_empty() => {}
             _ => return Err("it is malformed: it is too long".to_owned()),
         }
         Ok(row)
+    }
+
+    /// Whether a history has a move to another version.
+    fn has_moved(&self) -> bool {
+        let passes = self.passes.iter().chain(self.ended.iter().map(|ended| &ended.pass));
+        let mut moves = passes.flat_map(|pass| &pass.moves);
+        moves.any(|made| matches!(made.cause, Cause::Moved { .. }))
     }
 
     /// When it has to be looked at.
@@ -224,6 +241,15 @@ impl Row {
     }
 }
 
+impl Pass {
+    /// Adds a segment to the history. The oldest ones go.
+    pub(crate) fn add(&mut self, made: Move) {
+        self.moves.push(made);
+        let surplus = self.moves.len().saturating_sub(MOVES_MAX);
+        self.moves.drain(..surplus);
+    }
+}
+
 impl Outgoing {
     /// The key that is the same in all attempts, and no other message has.
     pub(crate) fn key(&self, of: &str) -> String {
@@ -248,6 +274,35 @@ mod tests {
         bytes.extend([1, 7, 1, 9, 200, 1]);
         assert_eq!(Row::decode(&bytes), Ok(row));
         assert!(Row::decode(&[9]).is_err());
+    }
+
+    #[test]
+    fn only_a_row_with_a_move_to_another_version_has_a_number_that_older_programs_refuse() {
+        let made =
+            |cause| Move { after: 1, version: 2, cause, wait: 3, path: vec![4], problem: None };
+        let row = |cause| {
+            let pass = Pass {
+                journey: 1,
+                version: 2,
+                number: 1,
+                began: 9,
+                data: None,
+                waits: Vec::new(),
+                moves: vec![made(Cause::Event), made(cause)],
+                messages: 0,
+            };
+            let ended = Ended { pass, at: 9, why: Why::End };
+            Row { ended: vec![ended], ..Row::default() }
+        };
+        for (cause, version) in [
+            (Cause::Timer, VERSION),
+            (Cause::Unmatched, VERSION),
+            (Cause::Moved { version: 1, element: 7 }, MOVED),
+        ] {
+            let row = row(cause);
+            let bytes = row.encode();
+            assert_eq!((bytes[0], Row::decode(&bytes)), (version, Ok(row)), "{cause:?}");
+        }
     }
 
     #[test]

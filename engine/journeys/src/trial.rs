@@ -39,6 +39,8 @@ pub struct Tried {
     pub moved: Vec<TriedMove>,
     /// Messages that would have left, in their order.
     pub messages: Vec<TriedMessage>,
+    /// Conditions that have failed, and that no move tells: such as those of starts.
+    pub problems: Vec<TriedProblem>,
     /// Where the users are then.
     pub users: Vec<UserView>,
 }
@@ -66,6 +68,19 @@ pub struct TriedMessage {
     /// The message.
     #[serde(flatten)]
     pub message: Message,
+}
+
+/// Conditions that failed at an event, and that no move tells.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct TriedProblem {
+    /// When it was.
+    #[serde(serialize_with = "crate::view::as_text")]
+    pub at: Time,
+    /// The user.
+    pub user: String,
+    /// The problem.
+    pub problem: String,
 }
 
 impl Recording {
@@ -105,7 +120,8 @@ impl Recording {
             TriedMove { user, moved }
         });
         let moved = moved.collect();
-        Ok(Tried { moved, messages: run.messages(), users: run.users() })
+        let (messages, problems) = (run.messages(), run.problems());
+        Ok(Tried { moved, messages, problems, users: run.users() })
     }
 }
 

@@ -1,13 +1,59 @@
-//! Where users are, why, since when, and what comes next: as data.
+//! Journeys, and where users are, why, since when, and what comes next: as data.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use turnwheel_engine::Time;
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Known, Version};
 use crate::chart::Chart;
 use crate::row::{Cause, Move, Outgoing, Pass, Row, Why};
 use crate::walk::object;
+
+/// A journey as it is stored.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct JourneyView {
+    /// Its name.
+    pub name: String,
+    /// Its platform.
+    pub platform: String,
+    /// The version: its newest one, or that which was stored.
+    pub version: u32,
+    /// When that was added.
+    #[serde(serialize_with = "as_text")]
+    pub at: Time,
+    /// The person or program that added it.
+    pub by: String,
+    /// The text of that version.
+    pub text: String,
+}
+
+impl JourneyView {
+    /// The newest version of a journey that was not removed.
+    pub(crate) fn newest(catalogue: &Catalogue, name: &str) -> Option<Self> {
+        let known = catalogue.journeys.get(name).filter(|known| !known.kept.is_removed)?;
+        Some(Self::of(name, known, known.kept.versions.last()?))
+    }
+
+    /// A version of a journey.
+    pub(crate) fn version(catalogue: &Catalogue, name: &str, version: u32) -> Option<Self> {
+        let known = catalogue.journeys.get(name)?;
+        let found = known.kept.versions.iter().find(|it| it.version == version)?;
+        Some(Self::of(name, known, found))
+    }
+
+    fn of(name: &str, known: &Known, stored: &Version) -> Self {
+        let platform = known.chart(stored.version).map(|chart| chart.settings.platform.clone());
+        Self {
+            name: name.to_owned(),
+            platform: platform.unwrap_or_default(),
+            version: stored.version,
+            at: Time(stored.at),
+            by: stored.by.clone(),
+            text: stored.text.clone(),
+        }
+    }
+}
 
 /// A segment of a path.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -19,14 +65,16 @@ pub struct Moved {
     pub version: u32,
     /// Number of the pass, of this user.
     pub pass: u64,
-    /// `event`, `timer`, or `unmatched` if the wait stays because no line held.
+    /// `event`, `timer`, `unmatched` if the wait stays because no line held or its own condition has
+    /// failed, or `moved` if the wait is at the element of a newer version that has another name.
     pub cause: &'static str,
-    /// Number of the wait that it has ended; none for a start.
+    /// Number of the wait at which it begins; none for a start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<u64>,
-    /// The elements, in their order.
+    /// The elements, in their order; for `moved` that of the older version and that of the newer one.
     pub path: Vec<String>,
-    /// A condition that has failed, or a message that was not made.
+    /// Conditions that have failed, and messages that were not made: about 1 KiB, and the number of
+    /// those that are left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
     /// When it was.
@@ -42,6 +90,10 @@ pub struct Taken {
     pub is_repeated: bool,
     /// Passes that it has moved.
     pub moved: Vec<Moved>,
+    /// Problems that are in no history: conditions that have failed of starts, or of waits that have
+    /// one in theirs already, and a pass that was not begun as the user has too many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// A user.
@@ -160,7 +212,15 @@ pub(crate) fn to_ms(time: Time) -> u64 {
 }
 
 impl Moved {
-    pub(crate) fn new(chart: &Chart, pass: &Pass, made: &Move) -> Self {
+    pub(crate) fn new(catalogue: &Catalogue, chart: &Chart, pass: &Pass, made: &Move) -> Self {
+        let from = match made.cause {
+            Cause::Moved { version, element } => {
+                let old = catalogue.chart(pass.journey, version);
+                Some(old.map_or("?", |old| old.id(element)))
+            }
+            _ => None,
+        };
+        let path = from.into_iter().chain(made.path.iter().map(|number| chart.id(*number)));
         Self {
             journey: chart.name.clone(),
             version: made.version,
@@ -169,9 +229,10 @@ impl Moved {
                 Cause::Event => "event",
                 Cause::Timer => "timer",
                 Cause::Unmatched => "unmatched",
+                Cause::Moved { .. } => "moved",
             },
             wait: (made.wait > 0).then_some(made.wait),
-            path: made.path.iter().map(|number| chart.id(*number).to_owned()).collect(),
+            path: path.map(str::to_owned).collect(),
             problem: made.problem.clone(),
             at: time(pass.began.saturating_add(made.after)),
         }
@@ -197,7 +258,7 @@ fn pass_view(catalogue: &Catalogue, pass: &Pass, over: Option<(u64, Why)>) -> Pa
     };
     let moved = |made: &Move| {
         let chart = catalogue.chart(pass.journey, made.version)?;
-        Some(Moved::new(chart, pass, made))
+        Some(Moved::new(catalogue, chart, pass, made))
     };
     PassView {
         journey: chart.map_or_else(|| pass.journey.to_string(), |chart| chart.name.clone()),

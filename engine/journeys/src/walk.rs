@@ -11,9 +11,8 @@ use crate::catalogue::Catalogue;
 use crate::chart::{Chart, Node, Test};
 use crate::element::{Entry, Kind, Unmatched};
 use crate::event::Event;
-use crate::limits::{
-    DATA_BYTES_MAX, ENDED_MAX, MOVES_MAX, PASSES_MAX, SEEN_MAX, STEPS_MAX, WAITS_MAX,
-};
+use crate::limits::{DATA_BYTES_MAX, ENDED_MAX, PASSES_MAX, SEEN_MAX, STEPS_MAX, WAITS_MAX};
+use crate::notes::{begin_of, Notes};
 use crate::row::{Cause, Ended, Entered, Move, Pass, Row, Wait, Why};
 use crate::view::Moved;
 
@@ -28,25 +27,28 @@ pub(crate) struct Turn<'a> {
     /// Whether the row has changed.
     pub(crate) is_changed: bool,
     pub(crate) moved: Vec<Moved>,
+    /// Problems that are in the history of no pass.
+    pub(crate) notes: Notes,
 }
 
 /// A segment of a path while it is walked.
 #[derive(Default)]
 pub(crate) struct Segment {
     pub(crate) path: Vec<u16>,
-    pub(crate) problem: Option<String>,
+    pub(crate) notes: Notes,
     has_no_line: bool,
 }
 
 impl Segment {
     pub(crate) fn note(&mut self, problem: String) {
-        self.problem.get_or_insert(problem);
+        self.notes.add(problem);
     }
 }
 
 impl<'a> Turn<'a> {
     pub(crate) fn new(catalogue: &'a Catalogue, key: &'a str, row: &'a mut Row, now: u64) -> Self {
-        Self { catalogue, key, row, now, event: None, is_changed: false, moved: Vec::new() }
+        let (moved, notes) = Default::default();
+        Self { catalogue, key, row, now, event: None, is_changed: false, moved, notes }
     }
 
     /// Takes an event. Returns whether it was taken before.
@@ -118,6 +120,8 @@ impl<'a> Turn<'a> {
         let mut segment = Segment { path: vec![element], ..Segment::default() };
         let scope = self.scope(&self.row.passes[at].data);
         if !self.holds(node, &scope, &mut segment) {
+            drop(scope);
+            self.wait_fails(at, &chart, wait, segment);
             return None;
         }
         let mut lines = self.lines(&chart, node, &scope, &mut segment);
@@ -126,13 +130,44 @@ impl<'a> Turn<'a> {
             lines.extend(chart.default_line(node));
         }
         if lines.is_empty() {
-            let mut pass = self.row.passes.remove(at);
-            self.record(&chart, &mut pass, Cause::Unmatched, wait, segment);
-            self.row.passes.insert(at, pass);
+            self.stay(at, &chart, wait, segment);
             return None;
         }
         self.go_on(at, &chart, (wait, Cause::Event), lines, segment);
         Some(chart.journey)
+    }
+
+    /// Records an event that leaves a wait as it is.
+    fn stay(&mut self, at: usize, chart: &Chart, wait: u64, segment: Segment) {
+        let mut pass = self.row.passes.remove(at);
+        self.record(chart, &mut pass, Cause::Unmatched, wait, segment);
+        self.row.passes.insert(at, pass);
+    }
+
+    /// Tells that the condition of a wait has failed, if it has. The history has it once for each
+    /// wait and version, whatever the events are: each record is a write and takes the place of a
+    /// move. Further failures are in the answers to their events.
+    fn wait_fails(&mut self, at: usize, chart: &Chart, wait: u64, segment: Segment) {
+        if segment.notes.text().is_none() {
+            return;
+        }
+        // Problems of the lines behind a wait begin with the names of those.
+        let own = begin_of(segment.path.first().map_or("?", |place| chart.id(*place)));
+        let is_told = self.row.passes[at].moves.iter().any(|made| {
+            let is_of = (made.wait, made.version, made.cause);
+            is_of == (wait, chart.version, Cause::Unmatched)
+                && made.problem.as_deref().is_some_and(|told| told.starts_with(&own))
+        });
+        match is_told {
+            true => self.tell(chart, &segment),
+            false => self.stay(at, chart, wait, segment),
+        }
+    }
+
+    /// Tells problems that no pass has in its history.
+    fn tell(&mut self, chart: &Chart, segment: &Segment) {
+        let Some(problems) = segment.notes.text() else { return };
+        self.notes.add(format!("journey {}, version {}, {problems}", chart.name, chart.version));
     }
 
     /// Takes the default line of a wait.
@@ -172,12 +207,16 @@ impl<'a> Turn<'a> {
         let mut starts = chart.starts();
         let found = starts.find(|(_, node)| self.holds(node, &scope, &mut segment));
         drop(scope);
-        let Some((number, node)) = found else { return };
-        if !self.may_enter(chart, is_answered) {
-            return;
-        }
+        let found = found.filter(|_| self.may_enter(chart, is_answered));
+        let Some((number, node)) = found else {
+            return self.tell(chart, &segment);
+        };
         if chart.settings.entry == Entry::Replace {
             self.end_all(Why::Replaced, |pass| pass.journey == chart.journey);
+        }
+        if self.row.passes.len() >= PASSES_MAX {
+            segment.note(format!("«{}»: the user has {PASSES_MAX} passes under way", node.id));
+            return self.tell(chart, &segment);
         }
         let entered = entered(self.row, chart.journey);
         (entered.last, entered.times) = (self.now, entered.times + 1);
@@ -227,7 +266,7 @@ impl<'a> Turn<'a> {
         let last = entered.filter(|entered| entered.times > 0).map(|entered| entered.last);
         let every = settings.every.as_deref().and_then(ms).unwrap_or(0);
         let is_time = last.is_none_or(|last| last.saturating_add(every) <= self.now);
-        is_allowed && is_time && self.row.passes.len() < PASSES_MAX
+        is_allowed && is_time
     }
 
     /// Walks from some lines to the next waits and ends.
@@ -364,20 +403,18 @@ impl<'a> Turn<'a> {
         segment: Segment,
     ) {
         self.is_changed = true;
-        let Segment { path, problem, .. } = segment;
+        let Segment { path, notes, .. } = segment;
         let (after, version) = (self.now.saturating_sub(pass.began), chart.version);
-        let made = Move { after, version, cause, wait, path, problem };
-        self.moved.push(Moved::new(chart, pass, &made));
-        pass.moves.push(made);
-        let surplus = pass.moves.len().saturating_sub(MOVES_MAX);
-        pass.moves.drain(..surplus);
+        let made = Move { after, version, cause, wait, path, problem: notes.text() };
+        self.moved.push(Moved::new(self.catalogue, chart, pass, &made));
+        pass.add(made);
     }
 
     fn end(&mut self, pass: Pass, why: Why) {
         self.end_at(pass, why, self.now);
     }
 
-    fn end_at(&mut self, mut pass: Pass, why: Why, at: u64) {
+    pub(crate) fn end_at(&mut self, mut pass: Pass, why: Why, at: u64) {
         self.is_changed = true;
         pass.waits.clear();
         self.row.ended.push(Ended { pass, at, why });
@@ -391,56 +428,6 @@ impl<'a> Turn<'a> {
         let (over, left): (Vec<Pass>, Vec<Pass>) = passes.into_iter().partition(of);
         self.row.passes = left;
         over.into_iter().for_each(|pass| self.end(pass, why));
-    }
-
-    /// Ends passes of versions that were removed, as of their removal.
-    pub(crate) fn leave_removed(&mut self) {
-        let catalogue = self.catalogue;
-        for pass in std::mem::take(&mut self.row.passes) {
-            match catalogue.removed(pass.journey, pass.version) {
-                Some(at) => self.end_at(pass, Why::Removed, at),
-                None => self.row.passes.push(pass),
-            }
-        }
-    }
-
-    /// Ends passes of removed journeys, and moves others through the newer versions that say so.
-    pub(crate) fn bring_up(&mut self) {
-        self.leave_removed();
-        for at in 0..self.row.passes.len() {
-            self.move_on(at);
-        }
-    }
-
-    /// Moves a pass to each newer version in turn that moves users and has a place for it: where it
-    /// is then does not depend on how soon the versions were stored one after the other.
-    fn move_on(&mut self, at: usize) {
-        let catalogue = self.catalogue;
-        let pass = &mut self.row.passes[at];
-        let Some(old) = catalogue.chart(pass.journey, pass.version) else { return };
-        let mut place = (old, pass.waits.iter().map(|wait| wait.element).collect::<Vec<u16>>());
-        for newer in catalogue.newer(pass.journey, pass.version) {
-            // Events of the user's platform are looked at only if a definition of it names them.
-            if newer.moves_users() && self.key.starts_with(&format!("{}/", newer.settings.platform))
-            {
-                let moved = place.1.iter().map(|from| newer.place_of(place.0.id(*from)));
-                // A pass without a place in this version stays where it is.
-                if let Some(elements) = moved.collect::<Option<Vec<u16>>>() {
-                    place = (newer, elements);
-                }
-            }
-        }
-        let (chart, elements) = place;
-        if chart.version == pass.version {
-            return;
-        }
-        for (wait, to) in pass.waits.iter_mut().zip(elements) {
-            // The newer element also says for how long.
-            wait.due = chart.node(to).and_then(|node| node.due(wait.since));
-            wait.element = to;
-        }
-        pass.version = chart.version;
-        self.is_changed = true;
     }
 }
 

@@ -10,7 +10,7 @@ import { Walk } from "./walk.js";
 import { Ago, Badge, Clock, Facts, Head, html, Json, Loaded, Notice, reason, Search, useTitle } from "./ui.js";
 import { Yaml } from "./yaml.js";
 
-const CAUSES = { event: "an event", timer: "the end of a wait", unmatched: "an event that no line takes" };
+const CAUSES = { event: "an event", timer: "the end of a wait", unmatched: "an event that changes nothing", moved: "a newer version" };
 
 /** Sends messages again that were given up: one, or all. */
 async function resend({ platform, user, lost }, one, reload) {

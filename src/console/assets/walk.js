@@ -5,8 +5,9 @@ import { ask } from "./api.js";
 import { local } from "./format.js";
 import { User } from "./journey.js";
 import { pathOf, Picture } from "./journey-graph.js";
+import { timeOf } from "./journeys.js";
 import { useResource } from "./resource.js";
-import { html, Json, reason } from "./ui.js";
+import { Clock, html, Json, reason } from "./ui.js";
 
 const HOUR_MS = 3_600_000;
 const WALKER = "walker";
@@ -46,5 +47,6 @@ export function Walk({ journey, elements }) {
     ${(problem ?? found.error) && html`<p class="why error" role="alert">${reason(problem ?? found.error)}</p>`}
     <div class="split"><${Picture} elements=${elements} path=${path ?? { passed: new Set(), waits: new Map() }} />
       ${user ? html`<${User} user=${user} path=${path} name=${journey.name} />` : html`<aside class="panel"><p class="quiet">Send an event that begins the journey: nothing is stored and nothing is sent.</p></aside>`}</div>
+    ${found.data?.problems?.length > 0 && html`<h2>Conditions that failed</h2><ul>${found.data.problems.map((one, at) => html`<li key=${at}><${Clock} at=${timeOf(one.at)} /> <span class="error">${one.problem}</span></li>`)}</ul>`}
     ${found.data?.messages?.length > 0 && html`<h2>Messages that would have left</h2><${Json} of=${found.data.messages} label="Messages" />`}`;
 }

@@ -1,9 +1,5 @@
 //! Work under way at once is bounded, definitions reach other nodes, and clocks may be wrong.
 
-use std::future::{poll_fn, Future};
-use std::pin::pin;
-use std::task::Poll;
-
 use serde_json::{json, Value};
 use turnwheel_engine::limits::COMMIT_SPARE_MAX;
 use turnwheel_engine::MemoryStore;
@@ -11,7 +7,9 @@ use turnwheel_journeys::{Definition, JourneyError, Recording};
 use turnwheel_testkit::FaultStore;
 
 use super::batches::batches;
-use super::common::{ancestor, open_with, options, paths, Stage, DAY, HOUR, KEYWORD, P, SECOND};
+use super::common::{
+    ancestor, both, open_with, options, paths, Stage, DAY, HOUR, KEYWORD, P, SECOND,
+};
 
 /// A journey of this name that sends a message on «go» and waits.
 fn journey(name: &str, settings: &str) -> String {
@@ -27,30 +25,7 @@ fn journeys_that_are_added_at_once_are_told_apart() {
     let stage = Stage::new();
     let other = stage.second(true);
     let (one, two) = (journey("one", ""), journey("two", ""));
-    let both = async {
-        let (mut first, mut second) =
-            (pin!(stage.journeys.put(&one, "a")), pin!(other.put(&two, "b")));
-        let (mut left, mut right) = (None, None);
-        poll_fn(|cx| {
-            if left.is_none() {
-                if let Poll::Ready(done) = first.as_mut().poll(cx) {
-                    left = Some(done);
-                }
-            }
-            if right.is_none() {
-                if let Poll::Ready(done) = second.as_mut().poll(cx) {
-                    right = Some(done);
-                }
-            }
-            if left.is_some() && right.is_some() {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
-        })
-        .await;
-        (left.expect("it has ended"), right.expect("it has ended"))
-    };
+    let both = both(stage.journeys.put(&one, "a"), other.put(&two, "b"));
     let (one, two) = stage.sim.block_on(both).expect("it ends");
     assert_eq!((one.expect("added").version, two.expect("added").version), (1, 1));
     for node in [&stage.journeys, &other] {

@@ -1,7 +1,10 @@
 //! A simulated server with journeys whose messages are noted.
 
 use std::collections::BTreeMap;
+use std::future::{poll_fn, Future};
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{json, Map, Value};
@@ -232,4 +235,32 @@ pub(crate) fn attributes(value: Value) -> Map<String, Value> {
         Value::Object(fields) => fields,
         other => panic!("{other} is no object"),
     }
+}
+
+/// Two futures, under way at once.
+pub(crate) async fn both<A, B>(
+    one: impl Future<Output = A>,
+    two: impl Future<Output = B>,
+) -> (A, B) {
+    let (mut one, mut two) = (pin!(one), pin!(two));
+    let (mut left, mut right) = (None, None);
+    poll_fn(|cx| {
+        if left.is_none() {
+            if let Poll::Ready(done) = one.as_mut().poll(cx) {
+                left = Some(done);
+            }
+        }
+        if right.is_none() {
+            if let Poll::Ready(done) = two.as_mut().poll(cx) {
+                right = Some(done);
+            }
+        }
+        if left.is_some() && right.is_some() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+    (left.expect("it has ended"), right.expect("it has ended"))
 }

@@ -1,9 +1,11 @@
 //! Definitions: both forms, and what is said of wrong ones.
 
 use serde_json::{json, Value};
-use turnwheel_journeys::{keyed, Definition, Entry, Kind};
+use turnwheel_journeys::{
+    keyed, Channel, Channels, Definition, Entry, JourneyError, Kind, Message, Unsent,
+};
 
-use super::common::ancestor;
+use super::common::{ancestor, Stage};
 
 #[test]
 fn ancestor_definition_is_exported_as_it_was_imported() {
@@ -189,12 +191,144 @@ fn channels_that_a_server_has_not_are_refused() {
     let text = "journey: j\nplatform: p\nelements:\n  a: { start: { on: go }, then: b }\n  \
                 b: { send: { channel: caht }, then: end }\n";
     Definition::read(text, "j.yaml").expect("nothing is said of channels");
-    let said =
-        Definition::read_for(text, "j.yaml", &["chat"]).expect_err("there is no such channel");
+    let channels = Channels::new().with("chat", |_: &Message| Ok(()));
+    let said = channels.definition(text, "j.yaml").expect_err("there is no such channel");
     let said = said.to_string();
     assert!(said.contains("j.yaml:5:"), "{said}");
     assert!(said.contains("«caht», which is no channel"), "{said}");
     assert!(said.contains("did you mean «chat»?"), "{said}");
+}
+
+/// A channel that has to be told a receiver.
+struct Picky;
+
+impl Channel for Picky {
+    fn send(&self, _: &Message) -> Result<(), Unsent> {
+        Ok(())
+    }
+
+    fn check(&self, with: &Value) -> Result<(), String> {
+        assert_ne!(with["to"], "panic");
+        with.get("to").map(drop).ok_or_else(|| "it has no «to»".to_owned())
+    }
+}
+
+#[test]
+fn content_that_a_channel_could_never_send_is_refused_with_its_place() {
+    let text = |with: &str| {
+        format!(
+            "journey: j\nplatform: p\nelements:\n  a: {{ start: {{ on: go }}, then: b }}\n  \
+             b: {{ send: {{ channel: picky, with: {{ {with} }} }}, then: end }}\n"
+        )
+    };
+    let channels = Channels::new().with("picky", Picky);
+    channels.definition(&text("to: ann"), "j.yaml").expect("it could send that");
+    let said = channels.definition(&text("too: ann"), "j.yaml").expect_err("it could not");
+    let said = said.to_string();
+    assert!(
+        said.contains("j.yaml:5:3: «b» sends through «picky», which refuses it: it has no «to»"),
+        "{said}"
+    );
+    let said =
+        channels.definition(&text("to: panic"), "j.yaml").expect_err("it panics").to_string();
+    assert!(said.contains("which refuses it: it panics at this content"), "{said}");
+}
+
+#[test]
+fn wrong_settings_are_told_each_with_place_and_suggestion() {
+    let text = "journey: j
+platform: p
+entry: onse
+priority: high
+essential: 1
+attributes: { vip: bool, born: tiem, age: integer }
+cap: { messages: 0, per: P1D }
+quiet:
+  from: '25:00'
+  to: 8
+every: 1d
+under_way: stay
+moves: [ a ]
+elements:
+  a: { start: { on: go }, then: end }
+  b: { set: '{}' }
+";
+    let said = problems(text);
+    for (place, message, suggestion) in [
+        (
+            "3:1",
+            "«entry» is one of again, once, replace, parallel, and not «onse»",
+            "did you mean «once»?",
+        ),
+        ("4:1", "«priority» is a whole number, and not «high»", "priority: 1"),
+        ("5:1", "«essential» is true or false, and not 1", "essential: true"),
+        ("6:15", "«attributes.vip» is one of boolean, ", "attributes: { vip: boolean }"),
+        ("6:26", "«attributes.born» is one of boolean, ", "did you mean «time»?"),
+        ("7:8", "a cap of no message sends nothing", "cap: { messages: 1, per: P1D }"),
+        ("10:3", "«quiet.to» is a text, and not 8", "quiet: { from: '22:00', to: '08:00' }"),
+        ("11:1", "«1d» is no duration", "every: P7D"),
+        ("12:1", "«under_way» is one of finish, move, and not «stay»", "under_way: move"),
+        ("13:1", "«moves» is an object, and not [\"a\"]", "moves: "),
+        ("16:3", "«b» leads nowhere", "then: end"),
+    ] {
+        assert!(
+            said.contains(&format!("j.yaml:{place}: {message}")),
+            "{place} {message} in {said}"
+        );
+        assert!(said.contains(suggestion), "{suggestion} in {said}");
+    }
+    let parts = problems(
+        "journey: j\nplatform: p\ncap: { mesages: 1 }\nquiet: { from: '25:00', to: '8', zone: Europe/Berln }\n\
+         elements:\n  a: { start: { on: go }, then: end }\n  b: { wiat: { on: x } }\n",
+    );
+    for message in [
+        "3:8: «cap» has no field «mesages»",
+        "did you mean «messages»?",
+        "3:1: «cap» has no «messages»",
+        "3:1: «cap» has no «per»",
+        "4:10: «25:00» is no time of day",
+        "4:25: «8» is no time of day",
+        "4:34: «Europe/Berln» is no time zone",
+        "did you mean «Europe/Berlin»?",
+        "7:3: «b» cannot be read",
+    ] {
+        assert!(parts.contains(message), "{message} in {parts}");
+    }
+    assert!(
+        !parts.contains("is reached from no start"),
+        "elements that lack make no others wrong: {parts}"
+    );
+}
+
+#[test]
+fn wrong_settings_of_a_list_are_told_at_their_places() {
+    let mut list = ancestor();
+    list[0]["extensions"]["settings"] =
+        json!({ "platform": "P", "entry": "sometimes", "cap": { "messages": 0, "per": "P1D" } });
+    let text = serde_json::to_string_pretty(&list).expect("it is JSON");
+    let line =
+        |part: &str| text.lines().position(|line| line.contains(part)).expect("it is there") + 1;
+    let said = problems(&text);
+    let entry = format!("j.yaml:{}:", line("\"entry\""));
+    let cap = format!("j.yaml:{}:", line("\"messages\""));
+    assert!(
+        said.lines().any(|it| it.contains(&entry) && it.contains("«entry» is one of")),
+        "{said}"
+    );
+    assert!(
+        said.lines().any(|it| it.contains(&cap) && it.contains("a cap of no message")),
+        "{said}"
+    );
+}
+
+#[test]
+fn definition_with_wrong_settings_is_not_stored() {
+    let stage = Stage::new();
+    let text = "journey: j\nplatform: P\nentry: sometimes\nelements:\n  a: { start: { on: go }, then: end }\n";
+    let put = stage.sim.block_on(stage.journeys.put(text, "test")).expect("it ends");
+    assert!(matches!(put, Err(JourneyError::Definition(_))), "{put:?}");
+    let all = stage.sim.block_on(stage.journeys.list()).expect("it ends").expect("they are read");
+    assert!(all.is_empty(), "{all:?}");
 }
 
 #[test]

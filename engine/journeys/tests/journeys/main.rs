@@ -6,6 +6,7 @@ mod bounds;
 mod common;
 mod counts;
 mod definitions;
+mod failing;
 mod files;
 mod input;
 mod lost;

@@ -1,7 +1,7 @@
 //! Re-entry, caps, quiet hours, opting out, priorities, attributes, data, parallel lines.
 
 use serde_json::{json, Value};
-use turnwheel_journeys::limits::OUTBOX_MAX;
+use turnwheel_journeys::limits::{OUTBOX_MAX, PASSES_MAX};
 use turnwheel_journeys::{Definition, Event, JourneyError, Recording};
 
 use super::common::{attributes, paths, Stage, DAY, HOUR, P, SECOND};
@@ -42,6 +42,20 @@ fn entry_says_whether_a_user_may_begin_again() {
     let parallel = stage("entry: parallel\n");
     assert_eq!((go(&parallel), go(&parallel), parallel.waits("u").len()), (true, true, 2));
     assert_eq!(answer(&parallel), 2, "each pass has its own wait");
+}
+
+#[test]
+fn pass_beyond_the_most_that_a_user_has_is_not_begun_and_the_answer_says_so() {
+    let parallel = stage("entry: parallel\n");
+    (0..PASSES_MAX).for_each(|_| assert!(go(&parallel)));
+    let taken = parallel.happen("u", "go", Value::Null);
+    assert!(taken.moved.is_empty());
+    let said = "journey ask, version 1, «go»: the user has 64 passes under way";
+    assert_eq!(taken.problem.as_deref(), Some(said));
+    // A pass that takes the place of another one has one.
+    parallel.put(&ask("entry: replace\n"));
+    assert!(go(&parallel));
+    assert_eq!(parallel.user("u").passes.len(), 1);
 }
 
 #[test]
@@ -160,6 +174,24 @@ fn user_who_opts_out_leaves_what_is_not_essential() {
     assert_eq!(paths(&stage.happen("u", "go", Value::Null)).len(), 1, "only the bill begins");
     stage.wait(stage.journeys.opt_out(P, "u", false)).expect("it is taken");
     assert_eq!(stage.happen("u", "go", Value::Null).moved.len(), 1);
+}
+
+#[test]
+fn opting_out_heeds_what_the_version_of_each_pass_and_message_says() {
+    let hours = "quiet: { from: '10:00', to: '14:00' }\n";
+    for (before, after, is_kept) in
+        [("essential: true\n", "", true), ("", "essential: true\n", false)]
+    {
+        let stage = stage(&format!("{hours}{before}"));
+        assert!(go(&stage));
+        stage.put(&ask(&format!("{hours}{after}")));
+        assert_eq!(stage.user("u").outbox.len(), 1);
+        let user = stage.wait(stage.journeys.opt_out(P, "u", true)).expect("it is taken");
+        let left = usize::from(is_kept);
+        assert_eq!((user.passes.len(), user.outbox.len()), (left, left), "{before} {after}");
+        stage.sim.advance(3 * HOUR);
+        assert_eq!(stage.messages().len(), left, "{before} {after}");
+    }
 }
 
 #[test]

@@ -55,3 +55,27 @@ fn users_of_a_store_of_the_version_before_go_on_and_their_messages_leave_with_th
     assert_eq!((waits.passes.len(), waits.ended.len()), (0, 1), "its default line was taken");
     assert_eq!(sent(), [message("P/claimed/1/1/1", "2"), message("P/claimed/1/1/2", "16")]);
 }
+
+#[test]
+fn row_of_a_newer_program_is_refused_by_its_number_and_stays_as_it_is() {
+    let stage = Stage::new();
+    stage.put(&super::common::ancestor().to_string());
+    let states = stage.world.timed_states();
+    let now: Time = "2026-01-05T12:00:00Z".parse().expect("a time");
+    let content = (Some(vec![9, 1, 2, 3]), Some(now));
+    let saved = stage.sim.block_on(states.save("tw.user", "P/newer", content, 0));
+    saved.expect("it ends").expect("it is written");
+    for kind in [KEYWORD, "other"] {
+        let event = stage.event("newer", kind, serde_json::json!({ "text": "开始" }));
+        let answer = stage.wait(stage.journeys.event(event));
+        assert_eq!(kind == "other", answer.is_ok(), "only what nobody listens to reads no row");
+        let said = answer.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(kind == "other" || said.contains("version 9, which is unknown"), "{said}");
+    }
+    assert!(stage.wait(stage.journeys.user("P", "newer")).is_err());
+    // Its time has come, again and again.
+    stage.sim.advance(30 * SECOND);
+    let row =
+        stage.sim.block_on(states.load("tw.user", "P/newer")).expect("it ends").expect("read");
+    assert_eq!((row.bytes, row.version), (Some(vec![9, 1, 2, 3]), 1));
+}

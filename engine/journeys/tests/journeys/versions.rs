@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::common::{last_path, Stage, DAY, HOUR, SECOND};
+use super::common::{both, last_path, Stage, DAY, HOUR, SECOND};
 
 /// A journey with these settings that waits for «answer», for a time if one is given.
 fn ask(settings: &str, time: Option<&str>) -> String {
@@ -225,4 +225,66 @@ fn user_whose_step_on_the_old_version_is_written_while_others_move_moves_too() {
     assert_eq!(stage.user("late").passes[0].version, 2);
     stage.sim.advance(HOUR);
     assert_eq!(stage.messages().len(), 2, "both have waited as long as the newer version says");
+}
+
+#[test]
+fn user_whom_an_older_program_has_left_behind_moves_without_being_touched() {
+    let mut stage = stored_in_succession(&[
+        ("first", ""),
+        ("second", "under_way: move\nmoves: { first: second }\n"),
+        ("third", "under_way: move\nmoves: { second: third }\n"),
+    ]);
+    let states = stage.world.timed_states();
+    let load = |name: &str, key: &str| {
+        let record = stage.sim.block_on(states.load(name, key));
+        record.expect("it ends").expect("it is read")
+    };
+    // As the older program did: the user is at the first version, and all count as moved to the third.
+    let other = Stage::new();
+    other.put(
+        &ask("", None).replace("then: wait ", "then: first ").replace("\n  wait: ", "\n  first: "),
+    );
+    other.happen("u", "go", Value::Null);
+    let old = other.sim.block_on(other.world.timed_states().load("tw.user", "P/u"));
+    let old = old.expect("it ends").expect("it is read");
+    stage.sim.advance(30 * SECOND);
+    stage.sim.run_until_idle();
+    for (name, key, bytes) in
+        [("tw.user", "P/left", old.bytes), ("turnwheel.journey.moved", "ask", Some(b"3".to_vec()))]
+    {
+        let version = load(name, key).version;
+        let saved = stage.sim.block_on(states.save(name, key, (bytes, None), version));
+        saved.expect("it ends").expect("it is written");
+    }
+    let before = load("tw.user", "P/left").version;
+    stage.outage(SECOND);
+    stage.sim.advance(30 * SECOND);
+    stage.sim.run_until_idle();
+    let states = stage.world.timed_states();
+    let moved = stage.sim.block_on(states.load("tw.user", "P/left"));
+    assert_eq!(
+        moved.expect("it ends").expect("it is read").version,
+        before + 1,
+        "it was moved, and nobody has touched it"
+    );
+    assert_eq!(stage.waits("left")[0].0, "third");
+    let mark = stage.sim.block_on(states.load("turnwheel.journey.moved", "ask"));
+    assert_eq!(mark.expect("it ends").expect("read").bytes.as_deref(), Some(&b"through 3"[..]));
+}
+
+#[test]
+fn two_callers_who_store_a_journey_at_once_are_told_their_own_versions() {
+    let stage = Stage::new();
+    let (one, two) = (ask("", Some("P1D")), ask("", Some("P2D")));
+    let second = stage.second(false);
+    let (first, other) = stage
+        .sim
+        .block_on(both(stage.journeys.put(&one, "ann"), second.put(&two, "bob")))
+        .expect("it ends");
+    let (first, other) = (first.expect("it is taken"), other.expect("it is taken"));
+    assert_eq!((first.text, first.by.as_str()), (one, "ann"));
+    assert_eq!((other.text, other.by.as_str()), (two, "bob"));
+    let mut versions = [first.version, other.version];
+    versions.sort_unstable();
+    assert_eq!(versions, [1, 2]);
 }
