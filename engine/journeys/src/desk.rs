@@ -155,6 +155,26 @@ impl Desk {
         if self.state.requests >= self.requests_max && !request.is_own() {
             return request.answer(Err(JourneyError::Busy));
         }
+        self.admit(key, request, cx);
+    }
+
+    /// The same for requests of one user that came together: a place for the first is a place for all.
+    pub(crate) fn take_all(
+        &mut self,
+        key: &str,
+        requests: Vec<Box<dyn Request>>,
+        cx: &mut Context<'_, Self>,
+    ) {
+        if self.state.requests >= self.requests_max {
+            let refuse = |request: Box<dyn Request>| request.answer(Err(JourneyError::Busy));
+            return requests.into_iter().for_each(refuse);
+        }
+        for request in requests {
+            self.admit(key.to_owned(), request, cx);
+        }
+    }
+
+    fn admit(&mut self, key: String, request: Box<dyn Request>, cx: &mut Context<'_, Self>) {
         self.state.requests += 1;
         if !self.hears(&*request) {
             self.state.unheard.push_back((key, request));

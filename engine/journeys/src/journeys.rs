@@ -10,24 +10,23 @@ use serde_json::{Map, Value};
 use turnwheel_engine::internal::{next_number, WeakWorld};
 use turnwheel_engine::store::StateScan;
 use turnwheel_engine::{Time, TimedStates, World};
-use turnwheel_runtime::completion::{completion, Completer};
-use turnwheel_runtime::{Completion, Group, Mailbox, SpawnError, SubmitErrorKind, Task};
+use turnwheel_runtime::{Completion, Group, Mailbox, SpawnError, Task};
 
 use crate::batch::Own;
 use crate::catalogue::Catalogue;
 use crate::channel::Channels;
 use crate::counts::{self, JourneyCounts};
 use crate::definitions::Definitions;
-use crate::desk::{Desk, Request, State, USER};
+use crate::desk::{Desk, State, USER};
 use crate::error::JourneyError;
-use crate::event::{size, user_key, Event};
+use crate::event::{size, user_key};
 use crate::limits::{ATTRIBUTES_BYTES_MAX, CALLS_MAX, LEVELS_MAX};
 use crate::mover::Mover;
 use crate::options::JourneysOptions;
 use crate::places::Places;
 use crate::row::{Outgoing, Row, Why};
 use crate::sending::Batches;
-use crate::view::{self, JourneyView, Taken, UserView};
+use crate::view::{self, JourneyView, UserView};
 use crate::walk::Turn;
 use crate::watch::{Armed, Watch};
 
@@ -74,7 +73,7 @@ pub type Asking<T> = Completion<Result<T, JourneyError>>;
 /// ```
 #[derive(Clone)]
 pub struct Journeys {
-    desks: Vec<Task<Desk>>,
+    pub(crate) desks: Vec<Task<Desk>>,
     watch: Option<Task<Watch>>,
     mover: Option<Arc<Mover>>,
     definitions: Arc<Definitions>,
@@ -214,19 +213,6 @@ impl Journeys {
             watch.stop().detach();
         }
         self.desks.iter().for_each(|desk| desk.stop().detach());
-    }
-
-    /// Takes an event: finds the waits of its user and the starts of its kind, and moves the user.
-    /// It completes when that is durable; then a second event with the same id changes nothing.
-    pub fn event(&self, event: Event) -> Asking<Taken> {
-        let key = event.check().and_then(|()| user_key(&event.platform, &event.user));
-        let event = Arc::new(event);
-        let heard = Some(Arc::clone(&event));
-        self.ask_of(heard, key, event, |event, turn| {
-            let is_repeated = turn.event(event);
-            let moved = std::mem::take(&mut turn.moved);
-            Ok(Taken { is_repeated, moved, problem: turn.notes.text() })
-        })
     }
 
     /// A user: where, why, since when, and what comes next.
@@ -403,80 +389,6 @@ impl Journeys {
         let known = catalogue.journeys.get(name).and_then(|known| known.current());
         let chart = known.ok_or_else(|| JourneyError::Unknown(name.to_owned()))?;
         counts::count(self.definitions.states(), &catalogue, chart).await
-    }
-
-    fn ask<I: Send + 'static, T: Send + 'static>(
-        &self,
-        key: Result<String, JourneyError>,
-        input: I,
-        decide: impl FnMut(&I, &mut Turn<'_>) -> Result<T, JourneyError> + Send + 'static,
-    ) -> Asking<T> {
-        self.ask_of(None, key, input, decide)
-    }
-
-    fn ask_of<I: Send + 'static, T: Send + 'static>(
-        &self,
-        event: Option<Arc<Event>>,
-        key: Result<String, JourneyError>,
-        input: I,
-        decide: impl FnMut(&I, &mut Turn<'_>) -> Result<T, JourneyError> + Send + 'static,
-    ) -> Asking<T> {
-        let (to, asked) = completion();
-        let key = match key {
-            Ok(key) => key,
-            Err(error) => {
-                reply(to, Err(error));
-                return asked;
-            }
-        };
-        let refusal = to.clone();
-        let request = Box::new(Ask { event, input, decide, decided: None, to });
-        let desk = &self.desks[desk_of(&key, self.desks.len())];
-        if let Err(error) = desk.submit(move |desk, cx| desk.take(key, request, cx)) {
-            let problem = match error.kind {
-                SubmitErrorKind::Full => JourneyError::Busy,
-                kind => JourneyError::Failed(format!("the journeys take no requests: {kind:?}")),
-            };
-            reply(refusal, Err(problem));
-        }
-        asked
-    }
-}
-
-/// A request of a caller.
-struct Ask<I, T, F> {
-    event: Option<Arc<Event>>,
-    input: I,
-    decide: F,
-    decided: Option<Result<T, JourneyError>>,
-    to: Reply<T>,
-}
-
-type Reply<T> = Completer<Result<T, JourneyError>>;
-
-fn reply<T>(to: Reply<T>, outcome: Result<T, JourneyError>) {
-    // The caller may have given up.
-    let _gone = to.complete(outcome);
-}
-
-impl<I, T, F> Request for Ask<I, T, F>
-where
-    I: Send,
-    T: Send,
-    F: FnMut(&I, &mut Turn<'_>) -> Result<T, JourneyError> + Send,
-{
-    fn decide(&mut self, turn: &mut Turn<'_>) {
-        self.decided = Some((self.decide)(&self.input, turn));
-    }
-
-    fn event(&self) -> Option<&Event> {
-        self.event.as_deref()
-    }
-
-    fn answer(self: Box<Self>, outcome: Result<(), JourneyError>) {
-        let Self { decided, to, .. } = *self;
-        let unanswered = || Err(JourneyError::failed("it was not decided"));
-        reply(to, outcome.and_then(|()| decided.unwrap_or_else(unanswered)));
     }
 }
 

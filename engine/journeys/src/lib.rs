@@ -16,6 +16,7 @@ mod dry;
 mod element;
 mod error;
 mod event;
+mod intake;
 mod journeys;
 pub mod limits;
 mod mover;

@@ -282,7 +282,7 @@ pub(in crate::http) async fn events(
     let events = events.collect::<Result<Vec<Event>, Problem>>()?;
     check_batch(&events)?;
     // All are under way at once: they share commits, and those of one user keep their order.
-    let asked: Vec<_> = events.into_iter().map(|event| journeys.event(event)).collect();
+    let asked = journeys.events(events);
     let mut taken = Vec::new();
     for asked in asked {
         taken.push(asked.await??);

@@ -67,6 +67,27 @@ fn requests_beyond_the_limit_are_refused() {
 }
 
 #[test]
+fn events_of_one_user_that_come_together_are_taken_or_refused_together() {
+    let mut stage = Stage::new();
+    stage.journeys.end();
+    stage.journeys = open_with(&stage.sim, &stage.world, options(&stage.sent).requests_max(1));
+    let users = ["u", "v", "u", "v", "w", "u", "v", "w", "u"];
+    let events = users.map(|user| stage.event(user, "x", Value::Null)).to_vec();
+    let asked = stage.journeys.events(events).into_iter();
+    let outcomes: Vec<_> = asked.map(|asked| stage.wait(asked)).collect();
+    let mut taken = 0;
+    for user in ["u", "v", "w"] {
+        let own = users.iter().zip(&outcomes).filter(|(of, _)| **of == user);
+        let is_taken: Vec<bool> = own.map(|(_, outcome)| outcome.is_ok()).collect();
+        assert!(is_taken.iter().all(|it| *it == is_taken[0]), "{user}: {is_taken:?}");
+        taken += is_taken.iter().filter(|it| **it).count();
+    }
+    assert!((2..9).contains(&taken), "some are refused, and none alone: {outcomes:?}");
+    let busy = |outcome: &Result<_, _>| !matches!(outcome, Ok(_) | Err(JourneyError::Busy));
+    assert!(!outcomes.iter().any(busy), "{outcomes:?}");
+}
+
+#[test]
 fn messages_beyond_those_that_are_sent_at_once_wait_in_the_store() {
     const USERS: [&str; 3] = ["u", "v", "w"];
     let mut stage = Stage::new();
