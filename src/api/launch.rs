@@ -203,6 +203,14 @@ pub struct JobLaunched {
     pub launch: u64,
 }
 
+/// Jobs that were checked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct JobsChecked {
+    /// Why jobs would be refused, one for each that would be.
+    pub problems: Vec<String>,
+}
+
 /// The next times of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]

@@ -19,8 +19,8 @@ use crate::notify::Notify;
 use crate::registry::Executors;
 use crate::request::{JobAnswer, JobRequest, Outcome, Recent, Reply};
 use crate::roster::{
-    all_nodes, copy, introduce, keep, look, preview, show_live, take_keyed, Rest, Roster, Stopped,
-    Term,
+    all_nodes, copy, hear_begins, introduce, keep, look, preview, show_live, take_keyed, Rest,
+    Roster, Stopped, Term,
 };
 use crate::spec::JobSpec;
 use crate::store::JobStore;
@@ -228,6 +228,15 @@ impl Jobs {
     /// Fails with a [`JobError`] that names the setting that is wrong.
     pub fn put(&self, spec: JobSpec, revision: Option<u64>, by: &str) -> Asking<JobView> {
         self.view(JobRequest::Put { spec: Box::new(spec), revision, by: by.to_owned() })
+    }
+
+    /// Says why jobs would be refused by [`put`](Self::put), one problem for each that would be. Nothing is
+    /// stored. Their parents are not looked at: [`in_order`](crate::in_order) does that for several jobs.
+    pub fn check(&self, edits: Vec<(JobSpec, Option<u64>)>) -> Asking<Vec<JobError>> {
+        self.ask(JobRequest::Check { edits }, |answer| match answer {
+            JobAnswer::Problems(problems) => Some(problems),
+            _ => None,
+        })
     }
 
     /// A job as it is now.
@@ -487,17 +496,4 @@ impl Jobs {
 
 fn lost(failure: &turnwheel_runtime::Failure) -> JobError {
     JobError::Failed(failure.to_string())
-}
-
-/// Has the world that serves the jobs know when runs of this node begin. If it does not hear of
-/// one, the end of the run says the same.
-fn hear_begins(executors: &Executors, task: Task<Roster>) {
-    executors.tell_begins(move |work, at| {
-        let (name, key) = (work.job.clone(), work.key.clone());
-        let request = JobRequest::Began { name, launch: work.launch, key, at };
-        let reply = Reply::here(|_| ());
-        if let Err(error) = task.submit(|roster, cx| roster.take(request, reply, cx)) {
-            tracing::debug!(job = work.job, kind = ?error.kind, "nobody hears of a begin");
-        }
-    });
 }

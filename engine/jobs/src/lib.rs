@@ -34,7 +34,7 @@ mod view;
 pub use action::WithJobs;
 pub use error::JobError;
 pub use executor::{Call, Done, Executor, Verdict, Work};
-pub use graph::cycle_of;
+pub use graph::{cycle_of, in_order};
 pub use jobs::{Asking, Jobs, JobsOptions};
 pub use launch::{Answer, Cause, Launch, LaunchState, Root, Run, RunState};
 pub use live::{Chunk, LiveOutput};

@@ -21,6 +21,10 @@ pub(crate) enum JobRequest {
         revision: Option<u64>,
         by: String,
     },
+    /// Jobs with the revisions that are edited: would they be stored?
+    Check {
+        edits: Vec<(JobSpec, Option<u64>)>,
+    },
     Get {
         name: String,
     },
@@ -95,7 +99,11 @@ impl JobRequest {
             | Self::Began { name, .. }
             | Self::Recent { name }
             | Self::Times { name, .. } => Some(name),
-            Self::List { .. } | Self::Server | Self::PausedBy | Self::Pause { .. } => None,
+            Self::Check { .. }
+            | Self::List { .. }
+            | Self::Server
+            | Self::PausedBy
+            | Self::Pause { .. } => None,
         }
     }
 }
@@ -121,6 +129,7 @@ pub(crate) enum JobAnswer {
     Repeated(u64),
     Recent(Box<Recent>),
     Times(Vec<Time>),
+    Problems(Vec<JobError>),
     Node(Node),
     PausedBy(Option<String>),
     Done,

@@ -21,6 +21,7 @@ mod resting;
 mod serving;
 mod write;
 
+pub(crate) use begun::hear_begins;
 pub use edit::{check, disable_spent};
 pub(crate) use edit::{preview, times, Edit};
 pub(crate) use elsewhere::{copy, show_live};

@@ -31,6 +31,9 @@ impl Roster {
             JobRequest::Put { spec, revision, by } => {
                 self.put(Edit { spec: *spec, revision, by }, view_to(to), cx);
             }
+            JobRequest::Check { edits } => {
+                to.tell(Ok(JobAnswer::Problems(self.check_edits(edits))));
+            }
             JobRequest::Get { name } => {
                 to.tell(view(self.found(&name).map(|entry| self.view(&name, entry))));
             }
