@@ -24,7 +24,7 @@ use crate::roster::{
 };
 use crate::spec::JobSpec;
 use crate::store::JobStore;
-use crate::view::JobView;
+use crate::view::{JobView, NextLaunch};
 
 /// Requests and news that are on their way at once, at most.
 const MAILBOX: u64 = 1 << 18;
@@ -434,20 +434,21 @@ impl Jobs {
         })
     }
 
-    /// The next times of a job, at most so many, without jitter.
-    pub fn next(&self, name: &str, limit: usize) -> Asking<Vec<Time>> {
+    /// The next launches of a job by its schedule, at most so many: also one whose time has come and that waits
+    /// for its jitter.
+    pub fn next(&self, name: &str, limit: usize) -> Asking<Vec<NextLaunch>> {
         self.ask(JobRequest::Times { name: name.to_owned(), limit }, |answer| match answer {
-            JobAnswer::Times(times) => Some(times),
+            JobAnswer::Next(launches) => Some(launches),
             _ => None,
         })
     }
 
-    /// The next times of settings that are not stored: a preview.
+    /// The next launches of settings that are not stored: a preview.
     ///
     /// # Errors
     ///
     /// The schedule is wrong.
-    pub fn preview(&self, spec: &JobSpec, limit: usize) -> Result<Vec<Time>, JobError> {
+    pub fn preview(&self, spec: &JobSpec, limit: usize) -> Result<Vec<NextLaunch>, JobError> {
         let now = Time::from(self.task.group().wall());
         preview(spec, &self.zone, now, limit.min(TIMES_MAX))
     }

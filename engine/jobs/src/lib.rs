@@ -46,4 +46,4 @@ pub use registry::Executors;
 pub use roster::{check, disable_spent};
 pub use schedule::{Dialect, Gap, Hash, Span};
 pub use spec::{After, Backoff, JobSpec, Missed, NoNode, Nodes, On, Overlap, Settings, Unknown};
-pub use view::JobView;
+pub use view::{JobView, NextLaunch};

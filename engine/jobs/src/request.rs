@@ -8,7 +8,7 @@ use crate::error::JobError;
 use crate::launch::{Answer, Launch};
 use crate::node::Node;
 use crate::spec::JobSpec;
-use crate::view::JobView;
+use crate::view::{JobView, NextLaunch};
 
 /// Name of the service, and the key whose owner serves.
 pub(crate) const SERVICE: &str = "jobs";
@@ -128,7 +128,7 @@ pub(crate) enum JobAnswer {
     /// The launch of an earlier request with the same key.
     Repeated(u64),
     Recent(Box<Recent>),
-    Times(Vec<Time>),
+    Next(Vec<NextLaunch>),
     Problems(Vec<JobError>),
     Node(Node),
     PausedBy(Option<String>),

@@ -1,7 +1,6 @@
 //! The next times of a job.
 
-use serde_json::json;
-use turnwheel::jobs::Jobs;
+use turnwheel::jobs::{show, Jobs};
 
 use super::{ask, done, path};
 use crate::cli::exit::Exit;
@@ -14,10 +13,7 @@ pub(super) fn next(
     count: u32,
     output: &Output,
 ) -> Result<(), Exit> {
-    let here = |jobs: &Jobs, _: &str| {
-        let times = done(jobs.next(name, count as usize))?;
-        Ok(json!({ "times": times.iter().map(ToString::to_string).collect::<Vec<_>>() }))
-    };
+    let here = |jobs: &Jobs, _: &str| Ok(show::next(&done(jobs.next(name, count as usize))?));
     let path = path(name, &format!("/times?limit={count}"));
     let answer = ask(settings, here, |server| server.send("GET", &path, None))?;
     output.times(&answer)

@@ -5,12 +5,14 @@ use turnwheel_engine::{Time, MASK};
 use turnwheel_runtime::Context;
 
 use super::{schedule_of, Answer, Entry, Roster};
+use crate::decide::{due_of, next_of};
 use crate::error::JobError;
 use crate::limits::JOBS_MAX;
 use crate::record::Record;
 use crate::schedule::Schedule;
 use crate::shared::Shared;
 use crate::spec::{After, JobSpec};
+use crate::view::NextLaunch;
 
 /// An edit of a job.
 #[derive(Clone, Debug)]
@@ -326,22 +328,50 @@ fn begin_of(schedule: Option<&Schedule>, now: Time) -> Time {
     }
 }
 
-/// The next times of settings that are not stored.
+/// The next launches of settings that are not stored.
 pub(crate) fn preview(
     spec: &JobSpec,
     zone: &TimeZone,
     now: Time,
     limit: usize,
-) -> Result<Vec<Time>, JobError> {
+) -> Result<Vec<NextLaunch>, JobError> {
     let wrong = |problem| JobError::setting(&spec.name, "schedule", problem);
     let schedule = schedule_of(spec, now, zone).map_err(wrong)?;
-    Ok(schedule.map_or(Vec::new(), |schedule| times(spec, &schedule, now, limit)))
+    Ok(schedule.map_or(Vec::new(), |it| next_launches(spec, &it, (now, now), limit)))
 }
 
-/// The first times after one, at most so many, without jitter.
-pub(crate) fn times(spec: &JobSpec, schedule: &Schedule, after: Time, limit: usize) -> Vec<Time> {
-    let next = |after: &Time| crate::decide::next_of(spec, schedule, *after);
-    std::iter::successors(next(&after), next).take(limit).collect()
+/// The first launches that are planned after a time and begin after now, at most so many.
+fn next_launches(
+    spec: &JobSpec,
+    schedule: &Schedule,
+    (after, now): (Time, Time),
+    limit: usize,
+) -> Vec<NextLaunch> {
+    let next = |after: &Time| next_of(spec, schedule, *after);
+    let mut begins = Time(0);
+    let all = std::iter::successors(next(&after), next).map(|planned| {
+        // Launches are decided in the order of their planned times.
+        begins = begins.max(due_of(spec, planned));
+        NextLaunch { planned, begins }
+    });
+    all.filter(|next| next.begins > now).take(limit).collect()
+}
+
+impl Entry {
+    /// The next launches of a job: of one that does not fire, those that it would have.
+    pub(super) fn next_launches(&self, now: Time, limit: usize) -> Vec<NextLaunch> {
+        let (record, Some(schedule)) = (&self.record, &self.schedule) else { return Vec::new() };
+        let spec = &record.spec;
+        let after = match record.fires() {
+            // A launch whose time has come may still wait for its jitter.
+            true => {
+                let jitter_us = u64::try_from(spec.jitter.0.as_micros()).unwrap_or(u64::MAX);
+                record.decided.max(Time(now.0.saturating_sub(jitter_us)))
+            }
+            false => now,
+        };
+        next_launches(spec, schedule, (after, now), limit)
+    }
 }
 
 /// Refuses settings as they are shown to those who may not see them: they would replace the real

@@ -2,7 +2,7 @@
 
 use turnwheel_runtime::Context;
 
-use super::{times, Answer, Edit, Roster};
+use super::{Answer, Edit, Roster};
 use crate::error::JobError;
 use crate::limits::TIMES_MAX;
 use crate::request::{JobAnswer, JobRequest, Recent, Reply};
@@ -68,11 +68,9 @@ impl Roster {
             JobRequest::Recent { name } => to.tell(self.recent(&name)),
             JobRequest::Times { name, limit } => {
                 let now = self.now();
-                let found = self.found(&name).map(|entry| match &entry.schedule {
-                    Some(it) => times(&entry.record.spec, it, now, limit.min(TIMES_MAX)),
-                    None => Vec::new(),
-                });
-                to.tell(found.map(JobAnswer::Times));
+                let found = self.found(&name);
+                let found = found.map(|entry| entry.next_launches(now, limit.min(TIMES_MAX)));
+                to.tell(found.map(JobAnswer::Next));
             }
             JobRequest::Server => to.tell(Ok(JobAnswer::Node(self.node.clone()))),
             JobRequest::PausedBy => to.tell(Ok(JobAnswer::PausedBy(self.paused_by.clone()))),
