@@ -354,6 +354,17 @@ impl Jobs {
         Ok(launches)
     }
 
+    /// The launches of which a run is at work, each with its job, by name. Those that wait for a place or their
+    /// key are not among them.
+    ///
+    /// Cost: no plan is asked; the begin of a run whose node did not tell it is known at its end.
+    pub fn busy(&self) -> Asking<Vec<(String, Launch)>> {
+        self.ask(JobRequest::Busy, |answer| match answer {
+            JobAnswer::Busy(launches) => Some(launches),
+            _ => None,
+        })
+    }
+
     /// A launch of a job.
     ///
     /// # Errors

@@ -70,6 +70,8 @@ pub(crate) enum JobRequest {
         key: String,
         at: Time,
     },
+    /// The launches at work.
+    Busy,
     Recent {
         name: String,
     },
@@ -99,7 +101,8 @@ impl JobRequest {
             | Self::Began { name, .. }
             | Self::Recent { name }
             | Self::Times { name, .. } => Some(name),
-            Self::Check { .. }
+            Self::Busy
+            | Self::Check { .. }
             | Self::List { .. }
             | Self::Server
             | Self::PausedBy
@@ -127,6 +130,7 @@ pub(crate) enum JobAnswer {
     Launch(u64),
     /// The launch of an earlier request with the same key.
     Repeated(u64),
+    Busy(Vec<(String, Launch)>),
     Recent(Box<Recent>),
     Next(Vec<NextLaunch>),
     Problems(Vec<JobError>),

@@ -4,6 +4,7 @@ use turnwheel_runtime::Context;
 
 use super::{Answer, Edit, Roster};
 use crate::error::JobError;
+use crate::launch::Launch;
 use crate::limits::TIMES_MAX;
 use crate::request::{JobAnswer, JobRequest, Recent, Reply};
 use crate::spec::JobSpec;
@@ -65,6 +66,7 @@ impl Roster {
                 self.run_began(&name, (launch, &key), at, cx);
                 to.tell(Ok(JobAnswer::Done));
             }
+            JobRequest::Busy => to.tell(Ok(JobAnswer::Busy(self.busy()))),
             JobRequest::Recent { name } => to.tell(self.recent(&name)),
             JobRequest::Times { name, limit } => {
                 let now = self.now();
@@ -76,6 +78,18 @@ impl Roster {
             JobRequest::PausedBy => to.tell(Ok(JobAnswer::PausedBy(self.paused_by.clone()))),
             JobRequest::Pause { by } => self.pause(by, to, cx),
         }
+    }
+
+    /// The launches at work, by job. A job at rest has none.
+    fn busy(&self) -> Vec<(String, Launch)> {
+        let there = self.entries.iter().filter(|(_, entry)| !entry.is_removed);
+        let all = there.flat_map(|(name, entry)| {
+            let busy = entry.record.active.iter().filter(|launch| launch.is_at_work());
+            busy.map(|launch| (name.clone(), launch.clone()))
+        });
+        let mut all: Vec<(String, Launch)> = all.collect();
+        all.iter_mut().for_each(|(_, launch)| launch.show_waiting());
+        all
     }
 
     fn recent(&self, name: &str) -> Result<JobAnswer, JobError> {
