@@ -130,9 +130,9 @@ pub enum JobLaunchState {
     Running,
     /// Every node's last attempt succeeded.
     Succeeded,
-    /// Every node's last attempt failed, or no node could run it.
+    /// Every node's last attempt failed, no node could run it, or its deadline passed.
     Failed,
-    /// Some nodes succeeded and some failed.
+    /// Some nodes succeeded, and others failed or took longer than the deadline.
     PartlyFailed,
     /// It was cancelled.
     Cancelled,
@@ -203,12 +203,23 @@ pub struct JobLaunched {
     pub launch: u64,
 }
 
+/// Jobs that were checked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct JobsChecked {
+    /// Why jobs would be refused, one for each that would be.
+    pub problems: Vec<String>,
+}
+
 /// The next times of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct JobTimes {
-    /// The times.
+    /// When its launches begin, jitter included.
     pub times: Vec<String>,
+    /// For when each of them is planned, in the same order.
+    #[serde(default)]
+    pub planned: Vec<String>,
 }
 
 /// The output that a run has kept.

@@ -38,7 +38,7 @@ pub use journey::{
 };
 pub use launch::{
     JobCause, JobExecutorInfo, JobExecutors, JobHistory, JobInfo, JobLaunch, JobLaunchState,
-    JobLaunched, JobOutcome, JobOutput, JobPage, JobRunInfo, JobRunState, JobTimes,
+    JobLaunched, JobOutcome, JobOutput, JobPage, JobRunInfo, JobRunState, JobTimes, JobsChecked,
 };
 pub use live::{CutOff, HappeningInfo};
 pub use node::{NodeInfo, Nodes, SlotMap, SlotRun, LABEL};

@@ -1,9 +1,10 @@
 //! `turnwheel dev`: a cluster on one machine, for trying out.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use turnwheel::postgres::LocalServer;
@@ -38,6 +39,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// A node that ends sooner by itself is not started again: it would end again.
 const SOON: Duration = Duration::from_secs(5);
 
+/// Pause before a node is started again that was killed before it listened: it may be killed each time.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// Run a cluster on this machine, for trying out: several nodes over one PostgreSQL.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -63,6 +67,24 @@ struct Node {
     /// The node stops in order when this is closed.
     input: Option<ChildStdin>,
     begun: Instant,
+    /// Gets the first line of its output, which says where it listens; nothing once it has.
+    first_line: Option<Receiver<io::Result<String>>>,
+    /// When it was seen that it has ended.
+    ended: Option<Instant>,
+}
+
+impl Node {
+    /// Tells where it listens, from the first line of its output.
+    fn listens(&mut self, line: io::Result<String>) -> Result<(), Exit> {
+        let line = line.map_err(|error| failed(&error))?;
+        let Some(url) = line.trim().strip_prefix("listening on ") else {
+            // It ends, and its status says whether it was killed.
+            return Ok(());
+        };
+        announce(&format!("{} listening on {url}, process {}", self.name, self.child.id()))?;
+        self.first_line = None;
+        Ok(())
+    }
 }
 
 /// What all nodes are started with.
@@ -130,19 +152,35 @@ fn store(
 }
 
 impl Stage<'_> {
+    /// Starts the nodes, each after the one before it listens.
     fn start_all(&self, count: u16, nodes: &mut Vec<Node>) -> Result<(), Exit> {
         for number in 1..=count {
-            nodes.push(self.start(number)?);
+            let mut node = self.start(number)?;
+            if let Some(Ok(line)) = node.first_line.as_ref().map(Receiver::recv) {
+                node.listens(line)?;
+            }
+            if node.first_line.is_some() {
+                let _status = node.child.wait();
+                let listen = self.address(number);
+                let problem = format!("{} does not listen on {listen}: see its message", node.name);
+                return Err(failed(&problem));
+            }
+            nodes.push(node);
         }
         Ok(())
     }
 
-    /// Starts a node, and waits until it listens.
-    fn start(&self, number: u16) -> Result<Node, Exit> {
-        let name = format!("node-{number}");
+    /// The address of a node.
+    fn address(&self, number: u16) -> SocketAddr {
         let port = self.listen.port();
         let port = if port == 0 { 0 } else { port.saturating_add(number - 1) };
-        let listen = SocketAddr::new(self.listen.ip(), port);
+        SocketAddr::new(self.listen.ip(), port)
+    }
+
+    /// Starts a node.
+    fn start(&self, number: u16) -> Result<Node, Exit> {
+        let name = format!("node-{number}");
+        let listen = self.address(number);
         let program = std::env::current_exe().map_err(|error| failed(&error))?;
         let mut command = Command::new(program);
         command.args(["serve", "--node", &name, "--listen", &listen.to_string()]);
@@ -161,18 +199,20 @@ impl Stage<'_> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|error| failed(&error))?;
         let input = child.stdin.take();
-        let mut said = String::new();
+        let (sends, first_line) = mpsc::sync_channel(1);
         if let Some(output) = child.stdout.take() {
-            // The node writes no more than this line there.
-            let read = BufReader::new(output).read_line(&mut said);
-            read.map_err(|error| failed(&error))?;
+            // A thread reads it, so that the other nodes are looked after meanwhile.
+            let read = move || {
+                let mut line = String::new();
+                let read = BufReader::new(output).read_line(&mut line).map(|_| line);
+                // Nobody takes it if the node has ended before.
+                let _sent = sends.send(read);
+            };
+            let spawned = std::thread::Builder::new().name(format!("output of {name}")).spawn(read);
+            spawned.map_err(|error| failed(&error))?;
         }
-        let Some(url) = said.trim().strip_prefix("listening on ") else {
-            let _status = child.wait();
-            return Err(failed(&format!("{name} does not listen on {listen}: see its message")));
-        };
-        announce(&format!("{name} listening on {url}, process {}", child.id()))?;
-        Ok(Node { name, child, input, begun: Instant::now() })
+        let first_line = Some(first_line);
+        Ok(Node { name, child, input, begun: Instant::now(), first_line, ended: None })
     }
 
     /// Starts nodes again that have ended. Ends when that is in vain.
@@ -180,30 +220,39 @@ impl Stage<'_> {
         loop {
             tokio::time::sleep(LOOK).await;
             for (number, node) in (1..).zip(nodes.iter_mut()) {
+                if let Some(Ok(line)) = node.first_line.as_ref().map(Receiver::try_recv) {
+                    node.listens(line)?;
+                }
                 let Some(status) = node.child.try_wait().map_err(|error| failed(&error))? else {
                     continue;
                 };
-                let name = &node.name;
-                let is_by_itself = status.code().is_some();
-                if is_by_itself && node.begun.elapsed() < SOON {
-                    return Err(failed(&format!(
-                        "{name} has ended soon after its start: {status}"
-                    )));
+                let (name, has_listened) = (&node.name, node.first_line.is_none());
+                if node.ended.is_none() {
+                    let is_by_itself = status.code().is_some();
+                    if is_by_itself && (!has_listened || node.begun.elapsed() < SOON) {
+                        return Err(failed(&format!(
+                            "{name} has ended soon after its start: {status}"
+                        )));
+                    }
+                    tell!(
+                        "{name} has ended ({status}): its plans go on elsewhere; it is started \
+                         again"
+                    );
                 }
-                tell!(
-                    "{name} has ended ({status}): its plans go on elsewhere; it is started again"
-                );
-                *node = self.start(number)?;
+                let ended = *node.ended.get_or_insert_with(Instant::now);
+                if has_listened || ended.elapsed() >= AGAIN {
+                    *node = self.start(number)?;
+                }
             }
         }
     }
 }
 
-/// Ends all nodes in order, at the same time.
+/// Ends all nodes in order, at the same time. Of those that have ended before it was told.
 fn end(mut nodes: Vec<Node>) -> Result<(), Exit> {
     nodes.iter_mut().for_each(|node| node.input = None);
     let mut outcome = Ok(());
-    for mut node in nodes {
+    for mut node in nodes.into_iter().filter(|node| node.ended.is_none()) {
         let status = node.child.wait().map_err(|error| failed(&error))?;
         if !status.success() {
             let problem = format!("{} did not stop in order: {status}", node.name);

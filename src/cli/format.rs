@@ -161,7 +161,12 @@ impl Output {
     /// Prints the field `times` of an answer, one a line for people.
     pub(crate) fn times(&self, answer: &Value) -> Result<(), Exit> {
         let times = answer["times"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let lines = times.iter().filter_map(Value::as_str).map(|time| format!("{time}\n"));
+        let lines = times.iter().enumerate().filter_map(|(place, time)| {
+            // Jitter lets a launch begin later than it is planned.
+            let planned = answer["planned"][place].as_str().filter(|planned| planned != time);
+            let planned = planned.map_or_else(String::new, |at| format!("  planned {at}"));
+            Some(format!("{}{planned}\n", time.as_str()?))
+        });
         match self.format() {
             Format::Json | Format::Yaml => self.value(answer),
             _ => lines.into_iter().try_for_each(|line| print(&line)),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use turnwheel::engine::store::Store as _;
 use turnwheel::engine::{Queue, Retention, World};
 use turnwheel::flow::{Flows, WithFlows};
-use turnwheel::http::serve::{start_log, start_log_and_traces, Listen, LogFormat, Server};
+use turnwheel::http::serve::{start_log, start_log_and_traces, Closing, Listen, LogFormat, Server};
 use turnwheel::http::{Access, Options, Role, Token};
 use turnwheel::incident;
 use turnwheel::jobs::WithJobs;
@@ -256,7 +256,8 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     // Results of commands do not count now; they must not run beside the next attempt.
     let have_ended = io.end(COMMANDS);
     traces::end(exporter);
-    let is_drained = outcome?;
+    // Until now new connections have heard of the stop.
+    let is_drained = outcome.map(|(is_drained, _closing)| is_drained)?;
     if shut.is_err() || !have_ended {
         tracing::warn!("what runs now is interrupted, and begins anew at the next start");
     }
@@ -298,7 +299,7 @@ async fn serve(
     announced: node::Announced<'_>,
     options: Options,
     listen: Listen,
-) -> Result<bool, Exit> {
+) -> Result<(bool, Closing), Exit> {
     let server = Server::bind(world, options, listen).await.map_err(|error| {
         wrong(&error, "--listen gives another address, --tokens lets others ask")
     })?;
@@ -311,6 +312,7 @@ async fn serve(
     let reload = signals::reload(announced.settings, server.reloader(), &supervisor)
         .map_err(|error| failed(&error, "signals cannot be listened for"))?;
     supervisor.ready();
+    let closing = server.closing();
     let running = server.run(async {
         stop.await;
         supervisor.stopping();
@@ -321,7 +323,7 @@ async fn serve(
         never = reload => match never {},
     };
     tracing::info!(is_drained = stopped.is_drained, "stopped");
-    Ok(stopped.is_drained)
+    Ok((stopped.is_drained, closing))
 }
 
 /// The first line of standard output, which scripts wait for.

@@ -41,6 +41,16 @@ impl Client {
         understand(&self.send("PUT", &path, &[], spec, WITHIN)?)
     }
 
+    /// Says why jobs would be refused, but for their parents; each is `{"spec": …, "revision": …}`. Nothing is
+    /// stored.
+    ///
+    /// # Errors
+    ///
+    /// A body makes no sense, there are more than 200 jobs, or the server does not answer.
+    pub fn check_jobs(&self, jobs: &[Value]) -> Result<Value, ClientError> {
+        understand(&self.send("POST", "/job-check", &[], &json!({ "jobs": jobs }), WITHIN)?)
+    }
+
     /// Removes a job that no other one runs after.
     ///
     /// # Errors

@@ -71,6 +71,12 @@ impl Prober {
         self.0.doubts.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// The last outcome; that nothing is known to be wrong if there is none.
+    pub(super) fn last(&self) -> Probe {
+        let last = self.0.last.borrow().as_ref().map(|(_, probe)| probe.clone());
+        last.unwrap_or(Probe { committed_at: None, took: Duration::ZERO, problem: None })
+    }
+
     /// The outcome of a probe that is fresh; at most one is under way.
     ///
     /// A store that takes long does not hold up the answer: after [`ANSWER_WITHIN`] it is the

@@ -65,6 +65,9 @@ pub const PAGE_MAX: usize = 1_000;
 /// Jobs of one list of Dkron, whose clients ask for all of them: some ten megabytes.
 pub const DKRON_JOBS_MAX: usize = 10_000;
 
+/// Jobs that are checked by one request: they hold up the others meanwhile.
+pub const JOBS_CHECKED_MAX: usize = 200;
+
 /// Steps of a page: they carry inputs and outputs.
 pub const STEP_PAGE_MAX: usize = 500;
 

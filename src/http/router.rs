@@ -15,9 +15,9 @@ use utoipa_axum::routes;
 use super::code::Code;
 use super::problem::Problem;
 use super::route::{
-    actions, again, bulk, callbacks, cloudevents, dkron, events, flows, history, job_history,
-    job_live, jobs, journeys, letters, live, orders, pictures, plans, runtime, schedules, session,
-    start, steps, system, work, world,
+    actions, again, bulk, callbacks, cloudevents, dkron, events, flows, history, job_check,
+    job_history, job_live, jobs, journeys, letters, live, orders, pictures, plans, runtime,
+    schedules, session, start, steps, system, work, world,
 };
 use super::state::Api;
 use super::{access, describe, etag, trace};
@@ -98,6 +98,7 @@ fn version_one() -> OpenApiRouter<Api> {
         .routes(routes!(jobs::list))
         .routes(routes!(jobs::one, jobs::put, jobs::remove))
         .routes(routes!(jobs::executors))
+        .routes(routes!(job_check::check))
         .routes(routes!(jobs::run))
         .routes(routes!(jobs::toggle))
         .routes(routes!(jobs::cancel))

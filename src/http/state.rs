@@ -125,9 +125,14 @@ impl Api {
     /// Refuses new work while the server stops.
     pub(super) fn takes_work(&self) -> Result<(), Problem> {
         if self.is_stopping() {
-            let detail = "the server is stopping and takes nothing new: ask again soon";
-            return Err(Problem::new(Code::StopUnderWay, detail).again_after(5));
+            return Err(stopping());
         }
         Ok(())
     }
+}
+
+/// What is answered to new work while the server stops.
+pub(super) fn stopping() -> Problem {
+    let detail = "the server is stopping and takes nothing new: ask again soon";
+    Problem::new(Code::StopUnderWay, detail).again_after(5)
 }

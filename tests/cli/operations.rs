@@ -14,6 +14,7 @@ const VERBS: &[(&str, &str)] = &[
     ("beatTask", "- workers"),
     ("cancelJob", "job cancel"),
     ("checkFlow", "check"),
+    ("checkJobs", "job apply"),
     ("completeTask", "- workers"),
     ("countJourney", "journey counts"),
     ("drainNode", "node drain"),

@@ -324,6 +324,7 @@ fn the_client_has_every_operation_of_the_api() {
         client.jobs(10, None).is_err(),
         client.job("j").is_err(),
         client.put_job("j", &json!({}), Some(1)).is_err(),
+        client.check_jobs(&[json!({"spec": {"name": "j"}})]).is_err(),
         client.remove_job("j").is_err(),
         client.run_job("j", false).is_err(),
         client.toggle_job("j", Some(true)).is_err(),

@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::{json, Value};
 use turnwheel::api::{
     JobExecutors, JobHistory, JobInfo, JobLaunched, JobOutput, JobPage, JobSpec, JobTimes,
-    JourneyCounts, JourneyElement, JourneyInfo, JourneyPage, JourneyTried, UserEventsDone,
-    UserForgotten, UserInfo,
+    JobsChecked, JourneyCounts, JourneyElement, JourneyInfo, JourneyPage, JourneyTried,
+    UserEventsDone, UserForgotten, UserInfo,
 };
 
 use crate::http_common::{Answer, Served};
@@ -36,6 +36,13 @@ fn jobs_are_told_in_the_shapes_of_the_description() {
         &json!({"schedule": "@manually", "executor": "hello"}),
     ));
     assert_eq!((first.spec.name.as_str(), first.revision), ("first", 1));
+    let edits = json!({"jobs": [
+        {"spec": {"name": "first", "schedule": "@daily", "executor": "hello"}, "revision": 0},
+        {"spec": {"name": "third", "schedule": "@daily", "executor": "hello"}, "revision": 0},
+    ]});
+    let checked: JobsChecked = read(&served.post("/api/v1/job-check", &edits));
+    assert_eq!(checked.problems.len(), 1, "{checked:?}");
+    assert!(checked.problems[0].contains("its revision is 1, not 0"), "{checked:?}");
     let all = json!({
         "name": "second", "display_name": "Second", "schedule": "@every 1h",
         "timezone": "Europe/Madrid",
@@ -70,7 +77,8 @@ fn jobs_are_told_in_the_shapes_of_the_description() {
     let output: JobOutput = read(&served.get("/api/v1/jobs/first/launches/1/output"));
     assert!(output.output.contains("hello from first"), "{output:?}");
     let times: JobTimes = read(&served.get("/api/v1/jobs/second/times?limit=3"));
-    assert!(times.times.len() <= 3);
+    assert_eq!((times.times.len(), times.planned.len()), (3, 3), "{times:?}");
+    assert!(times.times[0] > times.planned[0], "its jitter: {times:?}");
     let executors: JobExecutors = read(&served.get("/api/v1/job-executors"));
     assert_eq!(executors.executors[0].name, "hello");
     let page: JobPage = read(&served.get("/api/v1/jobs?limit=1"));

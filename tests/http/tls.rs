@@ -23,7 +23,7 @@ fn requests_are_answered_over_tls_and_not_without() {
     let bound = Server::bind(&world, options, listen);
     let server = runtime.block_on(bound).unwrap();
     assert!(server.url().starts_with("https://"));
-    let address = server.address();
+    let (address, closing) = (server.address(), server.closing());
     let (stop, stopped) = oneshot::channel::<()>();
     let running = runtime.spawn(server.run(async { drop(stopped.await) }));
 
@@ -47,7 +47,16 @@ fn requests_are_answered_over_tls_and_not_without() {
     assert!(agent.get(&url).call().is_ok());
     drop(stop);
     assert!(runtime.block_on(running).unwrap().is_drained);
+    // Its caller ends more than requests: new connections hear of the stop meanwhile.
     world.shutdown().unwrap();
+    for path in ["/health", "/api/v1/plans"] {
+        let refused = agent.get(url.replace("/health", path)).call();
+        let Err(ureq::Error::StatusCode(503)) = refused else { panic!("{path}: {refused:?}") };
+    }
+    drop(closing);
+    while std::net::TcpStream::connect(address).is_ok() {
+        std::thread::yield_now();
+    }
 }
 
 #[test]

@@ -337,19 +337,37 @@ fn a_stop_finishes_answers_and_refuses_new_work() {
         std::thread::yield_now();
     }
     served.tell_to_stop();
-    // No new connection is served from some moment on.
-    while let Ok(mut new) = TcpStream::connect(served.address()) {
-        let request = "GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
-        let mut answer = String::new();
-        let told = new.write_all(request.as_bytes()).and_then(|()| new.read_to_string(&mut answer));
-        if told.is_err() || answer.is_empty() {
-            break;
+    // New connections hear of it from some moment on. One that says nothing does not hold up the stop.
+    let ask = |path: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n\r\n");
+        answer(raw(&served, request.as_bytes()))
+    };
+    let health = loop {
+        let health = ask("/health");
+        if !health.starts_with("HTTP/1.1 200") {
+            break health;
+        }
+    };
+    assert!(health.starts_with("HTTP/1.1 503"), "{health}");
+    assert!(health.contains("\"is_taking_work\":false"), "{health}");
+    assert!(ask("/health/live").starts_with("HTTP/1.1 204"));
+    for path in ["/api/v1/plans", "/metrics", "/healthy"] {
+        let refused = ask(path).to_ascii_lowercase();
+        assert!(refused.starts_with("http/1.1 503"), "{path}: {refused}");
+        for part in ["stop-under-way", "\r\nretry-after: 5\r\n", "\r\nconnection: close\r\n"] {
+            assert!(refused.contains(part), "{path}, {part}: {refused}");
         }
     }
+    let silent = raw(&served, b"GET /heal");
     stream.write_all(body.as_bytes()).unwrap();
     let answered = answer(stream);
     assert!(answered.contains("200 OK"), "{answered}");
-    let world = served.world.clone();
+    let (world, address) = (served.world.clone(), served.address().to_owned());
     assert!(served.stopped().is_drained);
+    // The listener goes with the server, and so do connections that are open.
+    while TcpStream::connect(&address).is_ok() {
+        std::thread::yield_now();
+    }
+    assert_eq!(answer(silent), "");
     drop(world);
 }

@@ -1,6 +1,7 @@
 //! HTTP/2 beside HTTP/1.1: by prior knowledge on a plain connection, by agreement over TLS; an orderly stop.
 #![cfg(all(feature = "server", feature = "tls"))]
 
+use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -95,6 +96,51 @@ fn who_says_nothing_does_not_hold_up_the_stop() {
     assert!(served.stopped().is_drained);
     drop(silent);
     world.shutdown().unwrap();
+}
+
+#[test]
+fn connections_in_http_2_that_come_at_a_stop_are_refused_in_order() {
+    let mut served = Served::new();
+    let plan = served.start("ask", &Value::Null);
+    let step = served.suspended(&plan);
+    // A request under way, whose body has not come, holds up the stop.
+    let event = r#"{"event": 1}"#;
+    let mut open = std::net::TcpStream::connect(served.address()).unwrap();
+    let head = format!(
+        "POST /api/v1/plans/{plan}/steps/{step}/events HTTP/1.1\r\nhost: {}\r\ncontent-type: \
+         application/json\r\ncontent-length: {}\r\n\r\n",
+        served.address(),
+        event.len()
+    );
+    open.write_all(head.as_bytes()).unwrap();
+    while !served.get("/metrics").text.contains("turnwheel_http_requests_under_way 2") {
+        std::thread::yield_now();
+    }
+    served.tell_to_stop();
+    let address = served.address().to_owned();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        loop {
+            let mut sender = speak(TcpStream::connect(&address).await.unwrap()).await;
+            let (status, answer) = match sender.ready().await {
+                Ok(()) => ask(&mut sender, get(format!("http://{address}/health"))).await,
+                // It was accepted just before.
+                Err(_) => continue,
+            };
+            if status == StatusCode::OK {
+                continue;
+            }
+            assert_eq!((status.as_u16(), &answer["is_taking_work"]), (503, &Value::Bool(false)));
+            let (status, refused) = ask(&mut sender, post(&address, "late")).await;
+            assert_eq!((status.as_u16(), &refused["code"]), (503, &"stop-under-way".into()));
+            return;
+        }
+    });
+    open.write_all(event.as_bytes()).unwrap();
+    let mut answered = String::new();
+    open.read_to_string(&mut answered).unwrap();
+    assert!(answered.starts_with("HTTP/1.1 200"), "{answered}");
+    assert!(served.stopped().is_drained);
 }
 
 #[test]

@@ -109,6 +109,44 @@ fn the_role_read_gets_no_credentials_of_jobs() {
 }
 
 #[test]
+fn the_role_read_gets_no_path_of_a_webhook() {
+    let place = Place::new();
+    let tokens = place.write("tokens.txt", "operate ann s3cret\nread bob look\n");
+    let server = place.serve(&["--tokens", &tokens, "--allow-shell"]);
+    let with = |method: &str, path: &str, token: &str, body: Option<&str>| {
+        let token = format!("Bearer {token}");
+        server.send(method, path, &[("authorization", &token)], body)
+    };
+    let hook = "http://127.0.0.1:1/services/T0/hunter2";
+    let job = json!({
+        "schedule": "@manually", "config": {"command": "false"},
+        "notify": [{"on": ["failure"], "webhook": hook}],
+    });
+    with("PUT", "/api/v1/jobs/told", "s3cret", Some(&job.to_string())).ok();
+    let mut read = with("GET", "/api/v1/jobs/told", "look", None).ok();
+    assert_eq!(read["spec"]["notify"][0]["webhook"], "http://127.0.0.1:1/••••");
+    let whole = with("GET", "/api/v1/jobs/told", "s3cret", None).ok();
+    assert_eq!(whole["spec"]["notify"][0]["webhook"], hook, "who may write it sees it");
+    // What was read masked is no address.
+    let copied = read["spec"].take().to_string();
+    let put = with("PUT", "/api/v1/jobs/told", "s3cret", Some(&copied));
+    assert!(put.status == 400 && put.text.contains("stands for a credential"), "{}", put.text);
+    // Neither do the plan of the notification and its error show it, to anybody.
+    with("POST", "/api/v1/jobs/told/run", "s3cret", Some("{}")).ok();
+    let plan = eventually("the notification has failed once", || {
+        let plans = with("GET", "/api/v1/plans?action=job.notify", "look", None).ok();
+        let at = format!("/api/v1/plans/{}", plans["plans"][0]["id"].as_str()?);
+        let steps = with("GET", &format!("{at}/steps"), "look", None);
+        steps.text.contains("refused").then_some((at, steps.text))
+    });
+    let shown = with("GET", &plan.0, "s3cret", None).text;
+    for text in [&plan.1, &shown] {
+        assert!(text.contains("http://127.0.0.1:1/••••") && !text.contains("hunter2"), "{text}");
+    }
+    server.stopped();
+}
+
+#[test]
 fn tokens_that_can_be_guessed_and_plain_http_for_others_are_warned_of() {
     let place = Place::new();
     let variables = [("TURNWHEEL_TOKEN", "x")];

@@ -57,14 +57,91 @@ fn files_are_applied_after_a_look_at_what_changes() {
         assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
         assert!(said(&refused).contains(problem), "{problem}: {}", said(&refused));
     }
-    // A job that the server refuses leaves the others.
-    let text = "- {name: good, schedule: '@daily', config: {command: a}}\n- {name: bad, schedule: '@daily', executor: nope}\n";
-    let file = place.write("jobs.yaml", text);
-    let partly = place.run(&["job", "apply", "--yes", &file]);
-    assert_eq!(partly.status.code(), Some(1));
-    assert!(said(&partly).contains("1 applied\nfail bad:"), "{}", said(&partly));
     server.stopped();
-    assert_eq!(place.json(&["job", "show", "good"])["revision"], 1);
+}
+
+const PARTLY: &str = "\
+- {name: good, schedule: '@daily', config: {command: a}}
+- {name: bad, schedule: '@daily', executor: nope}
+- {name: zone, schedule: '@daily', timezone: Nowhere/Else, config: {command: a}}
+- {name: child, after: [{job: good}, {job: nobody}], config: {command: a}}
+";
+
+/// Jobs that reverse a stored chain: first → between → last.
+const REVERSED: &str = "\
+- {name: first, after: [{job: between}], config: {command: a}}
+- {name: last, schedule: '@daily', config: {command: a}}
+- {name: between, after: [{job: last}], config: {command: a}}
+";
+
+/// Applies a file that would be refused: nothing is written, whoever has the store.
+fn refused(place: &Place, text: &str, parts: &[&str]) {
+    let file = place.write("jobs.yaml", text);
+    for how in ["--dry-run", "--yes"] {
+        let output = place.run(&["job", "apply", how, &file]);
+        assert_eq!(output.status.code(), Some(1), "{how}: {}", said(&output));
+        for part in parts.iter().chain(&["nothing was changed"]) {
+            assert!(said(&output).contains(part), "{how}, {part}: {}", said(&output));
+        }
+    }
+}
+
+#[test]
+fn files_with_a_job_that_would_be_refused_write_nothing() {
+    let place = Place::new();
+    let here = || {
+        let parts = [
+            "fail job «bad», executor: there is no executor «nope»",
+            "fail the job «child» is to run after «nobody»",
+        ];
+        refused(&place, &PARTLY.replace("Nowhere/Else", "UTC"), &parts);
+        let shown = place.run(&["job", "show", "good"]);
+        assert_eq!(shown.status.code(), Some(3), "{}", said(&shown));
+    };
+    let server = place.serve(&["--allow-shell"]);
+    here();
+    let zone = place.write("jobs.yaml", PARTLY);
+    let zone = place.run(&["job", "apply", "--yes", &zone]);
+    assert_eq!(zone.status.code(), Some(2), "that needs no server: {}", said(&zone));
+    // A cycle over a stored job that no file names.
+    for (name, after) in [("first", None), ("between", Some("first")), ("last", Some("between"))] {
+        let after = after.map_or_else(|| json!([]), |job| json!([{"job": job}]));
+        let job = json!({"schedule": "@daily", "after": after, "config": {"command": "a"}});
+        server.send("PUT", &format!("/api/v1/jobs/{name}"), &[], Some(&job.to_string())).ok();
+    }
+    let lines: Vec<&str> = REVERSED.lines().collect();
+    let cycle =
+        format!("- {{name: good, schedule: '@daily', config: {{command: a}}}}\n{}\n", lines[0]);
+    refused(&place, &cycle, &["the jobs would wait for each other: first → between → first"]);
+    server.get("/api/v1/jobs/good").is_problem(404, "job-unknown");
+    // Without one they are written in an order that makes no cycle on the way.
+    let reversed = place.write("jobs.yaml", REVERSED);
+    let applied = place.run(&["job", "apply", "--yes", &reversed]);
+    assert!(said(&applied).ends_with("3 applied\n"), "{}", said(&applied));
+    assert_eq!(server.get("/api/v1/jobs/last").ok()["dependants"], json!(["between"]));
+    server.stopped();
+    here();
+}
+
+#[test]
+fn many_jobs_are_checked_in_parts() {
+    let place = Place::new();
+    let server = place.serve(&["--allow-shell"]);
+    let many = |executor: &str| {
+        let jobs = (0..401).map(|number| {
+            let executor = if number == 400 { executor } else { "shell" };
+            json!({"name": format!("j{number}"), "schedule": "@manually", "executor": executor,
+                "config": {"command": "a"}})
+        });
+        place.write("many.json", &serde_json::Value::from_iter(jobs).to_string())
+    };
+    let output = place.run(&["job", "apply", "--yes", &many("nope")]);
+    assert!(said(&output).contains("fail job «j400», executor"), "{}", said(&output));
+    assert_eq!(server.get("/api/v1/jobs").ok()["jobs"], json!([]));
+    assert!(place.ok(&["job", "apply", "--yes", &many("shell")]).ends_with("401 applied\n"));
+    let too_many = json!({"jobs": vec![json!({"spec": {"name": "a"}}); 201]});
+    server.post("/api/v1/job-check", &too_many).is_problem(422, "body-invalid");
+    server.stopped();
 }
 
 #[test]

@@ -88,6 +88,7 @@ fn answers_are_compared_with_what_is_expected() {
         (json!({"method": "GET", "url": ""}), "url: it is empty"),
         (json!({"method": "", "url": url}), "method: it is empty"),
         (json!({"method": "GET", "url": url, "tlsNoVerifyPeer": "yes"}), "tlsNoVerifyPeer"),
+        (json!({"method": "GET", "url": url, "headers": "[\"Host: y\"]"}), "«Host» cannot be set"),
     ] {
         let body = json!({"schedule": "@manually", "executor": "http", "config": config});
         let answer = server.send("PUT", "/api/v1/jobs/bad", &[], Some(&body.to_string()));

@@ -1,12 +1,14 @@
 //! `turnwheel serve` as a process that is killed, stopped, and started again.
 #![cfg(all(feature = "server", feature = "cli", unix))]
 
+use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use serde_json::{json, Value};
 
-use crate::serve_common::{agent, rest, Place, Serve};
+use crate::serve_common::{agent, eventually, rest, Place, Serve};
 
 fn start(server: &Serve, agent: &ureq::Agent, key: &str) -> Option<String> {
     let body = json!({"action": "external", "input": {"topic": "t", "input": key}}).to_string();
@@ -192,8 +194,9 @@ fn a_request_on_an_open_connection_is_answered_after_a_termination_signal() {
         assert_eq!(&begun, b"HTTP/1.1 200");
     }
     server.signal("-TERM");
-    // It is stopping when nobody can connect any longer.
-    while std::net::TcpStream::connect(server.address()).is_ok() {
+    let health = format!("GET /health HTTP/1.1\r\nhost: {}\r\n\r\n", server.address());
+    // It is stopping when others hear of that.
+    while !rest(server.raw(&health)).starts_with("HTTP/1.1 503") {
         std::thread::yield_now();
     }
     for mut connection in open {
@@ -203,6 +206,40 @@ fn a_request_on_an_open_connection_is_answered_after_a_termination_signal() {
         assert!(last.starts_with("200") && last.contains("connection: close"), "{answers}");
     }
     assert_eq!(server.ended().code(), Some(0));
+}
+
+#[test]
+fn new_connections_hear_of_a_stop_until_the_process_ends() {
+    let place = Place::new();
+    let server = place.serve(&["--allow-shell", "--stop-within", "2s"]);
+    let job = json!({"schedule": "@manually", "config": {"command": "sleep 60"}});
+    server.send("PUT", "/api/v1/jobs/long", &[], Some(&job.to_string())).ok();
+    server.post("/api/v1/jobs/long/run", &json!({})).ok();
+    eventually("it runs", || {
+        let busy = server.get("/v1/busy").ok();
+        busy.as_array().is_some_and(|busy| !busy.is_empty()).then_some(())
+    });
+    server.signal("-TERM");
+    let ask = |path: &str| {
+        let stream = std::net::TcpStream::connect(server.address()).ok()?;
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", server.address());
+        let sent = (&stream).write_all(request.as_bytes());
+        sent.ok().map(|()| rest(stream))
+    };
+    let (begun, mut refused) = (Instant::now(), None);
+    // Requests have ended soon; the run has 2 s, and no connection is refused before its end.
+    while let Some(answer) = ask("/health").filter(|answer| !answer.is_empty()) {
+        if answer.starts_with("HTTP/1.1 503") {
+            refused = Some(begun.elapsed());
+            let late = ask("/api/v1/jobs").filter(|late| !late.is_empty());
+            let Some(late) = late else { break };
+            assert!(late.contains("stop-under-way") && late.contains("retry-after: 5"), "{late}");
+        }
+    }
+    let heard = refused.expect("it was told");
+    assert!(heard >= Duration::from_millis(1_500), "it was told until the end: {heard:?}");
+    assert_eq!(server.ended().code(), Some(0));
+    assert!(begun.elapsed() < Duration::from_secs(30), "it ends: {:?}", begun.elapsed());
 }
 
 #[test]

@@ -19,12 +19,12 @@ use crate::notify::Notify;
 use crate::registry::Executors;
 use crate::request::{JobAnswer, JobRequest, Outcome, Recent, Reply};
 use crate::roster::{
-    all_nodes, copy, introduce, keep, look, preview, show_live, take_keyed, Rest, Roster, Stopped,
-    Term,
+    all_nodes, copy, hear_begins, introduce, keep, look, preview, show_live, take_keyed, Rest,
+    Roster, Stopped, Term,
 };
 use crate::spec::JobSpec;
 use crate::store::JobStore;
-use crate::view::JobView;
+use crate::view::{JobView, NextLaunch};
 
 /// Requests and news that are on their way at once, at most.
 const MAILBOX: u64 = 1 << 18;
@@ -230,6 +230,15 @@ impl Jobs {
         self.view(JobRequest::Put { spec: Box::new(spec), revision, by: by.to_owned() })
     }
 
+    /// Says why jobs would be refused by [`put`](Self::put), one problem for each that would be. Nothing is
+    /// stored. Their parents are not looked at: [`in_order`](crate::in_order) does that for several jobs.
+    pub fn check(&self, edits: Vec<(JobSpec, Option<u64>)>) -> Asking<Vec<JobError>> {
+        self.ask(JobRequest::Check { edits }, |answer| match answer {
+            JobAnswer::Problems(problems) => Some(problems),
+            _ => None,
+        })
+    }
+
     /// A job as it is now.
     pub fn get(&self, name: &str) -> Asking<JobView> {
         self.view(JobRequest::Get { name: name.to_owned() })
@@ -345,6 +354,17 @@ impl Jobs {
         Ok(launches)
     }
 
+    /// The launches of which a run is at work, each with its job, by name. Those that wait for a place or their
+    /// key are not among them.
+    ///
+    /// Cost: no plan is asked; the begin of a run whose node did not tell it is known at its end.
+    pub fn busy(&self) -> Asking<Vec<(String, Launch)>> {
+        self.ask(JobRequest::Busy, |answer| match answer {
+            JobAnswer::Busy(launches) => Some(launches),
+            _ => None,
+        })
+    }
+
     /// A launch of a job.
     ///
     /// # Errors
@@ -425,20 +445,21 @@ impl Jobs {
         })
     }
 
-    /// The next times of a job, at most so many, without jitter.
-    pub fn next(&self, name: &str, limit: usize) -> Asking<Vec<Time>> {
+    /// The next launches of a job by its schedule, at most so many: also one whose time has come and that waits
+    /// for its jitter.
+    pub fn next(&self, name: &str, limit: usize) -> Asking<Vec<NextLaunch>> {
         self.ask(JobRequest::Times { name: name.to_owned(), limit }, |answer| match answer {
-            JobAnswer::Times(times) => Some(times),
+            JobAnswer::Next(launches) => Some(launches),
             _ => None,
         })
     }
 
-    /// The next times of settings that are not stored: a preview.
+    /// The next launches of settings that are not stored: a preview.
     ///
     /// # Errors
     ///
     /// The schedule is wrong.
-    pub fn preview(&self, spec: &JobSpec, limit: usize) -> Result<Vec<Time>, JobError> {
+    pub fn preview(&self, spec: &JobSpec, limit: usize) -> Result<Vec<NextLaunch>, JobError> {
         let now = Time::from(self.task.group().wall());
         preview(spec, &self.zone, now, limit.min(TIMES_MAX))
     }
@@ -487,17 +508,4 @@ impl Jobs {
 
 fn lost(failure: &turnwheel_runtime::Failure) -> JobError {
     JobError::Failed(failure.to_string())
-}
-
-/// Has the world that serves the jobs know when runs of this node begin. If it does not hear of
-/// one, the end of the run says the same.
-fn hear_begins(executors: &Executors, task: Task<Roster>) {
-    executors.tell_begins(move |work, at| {
-        let (name, key) = (work.job.clone(), work.key.clone());
-        let request = JobRequest::Began { name, launch: work.launch, key, at };
-        let reply = Reply::here(|_| ());
-        if let Err(error) = task.submit(|roster, cx| roster.take(request, reply, cx)) {
-            tracing::debug!(job = work.job, kind = ?error.kind, "nobody hears of a begin");
-        }
-    });
 }

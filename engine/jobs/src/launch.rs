@@ -39,9 +39,9 @@ pub enum LaunchState {
     Running,
     /// Every node's last attempt succeeded.
     Succeeded,
-    /// Every node's last attempt failed, or no node could run it.
+    /// Every node's last attempt failed, no node could run it, or its deadline passed.
     Failed,
-    /// Some nodes succeeded and some failed.
+    /// Some nodes succeeded, and others failed or took longer than the deadline.
     PartlyFailed,
     /// It was cancelled.
     Cancelled,

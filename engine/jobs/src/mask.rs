@@ -1,7 +1,8 @@
 //! Credentials in settings of jobs, left out for those who may look and not edit.
 //!
 //! Masked are settings whose name says a credential, the values of `env`, headers such as
-//! `Authorization` or `X-Api-Key`, and the user, password and query values of addresses.
+//! `Authorization` or `X-Api-Key`, and the user, password and query values of addresses. Of the
+//! address of a webhook the scheme and the host are left: its path is the credential of some services.
 
 use serde_json::Value;
 use turnwheel_engine::{ActionError, Payload, MASK};
@@ -39,7 +40,7 @@ pub(crate) fn settings(settings: &mut Settings) {
 
 /// Masks where a notification goes to, and its headers.
 pub(crate) fn notify(notify: &mut Notify) {
-    notify.webhook = addresses(&notify.webhook);
+    notify.webhook = webhook(&notify.webhook);
     notify.headers.iter_mut().for_each(|header| *header = line(header));
 }
 
@@ -53,7 +54,7 @@ pub(crate) fn shown(input: &mut Value) {
                 all.values_mut().filter_map(Value::as_object_mut).for_each(values);
             }
             ("headers", list) => walk(list),
-            ("webhook", Value::String(address)) => *address = addresses(address),
+            ("webhook", Value::String(address)) => *address = webhook(address),
             _ => {}
         }
     }
@@ -76,6 +77,21 @@ pub(crate) fn edited(stored: &Payload, input: Payload) -> Result<Payload, Action
         return Err(wrong(&"a setting is masked in part: write it whole"));
     }
     Payload::of(&input).map_err(|error| wrong(&error))
+}
+
+/// Masks the addresses in an error of a webhook as its own address is masked.
+pub(crate) fn error(text: &str) -> String {
+    let (mut told, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(begin) = rest.find("://") {
+        let (before, after) = rest.split_at(begin + 3);
+        let address = &after[..after.find(is_behind).unwrap_or(after.len())];
+        // What follows an address in a sentence.
+        let address = address.trim_end_matches([':', ',', '.', ')']);
+        told.extend([before, &host_only(address)]);
+        rest = &after[address.len()..];
+    }
+    told.push_str(rest);
+    told
 }
 
 fn restore(input: &mut Value, seen: &Value, stored: &Value) {
@@ -158,14 +174,38 @@ fn line(text: &str) -> String {
     format!("{}{gap}{MASK}", &text[..=end])
 }
 
+/// Masks all of the address of a webhook but its scheme and host.
+fn webhook(address: &str) -> String {
+    match address.split_once("://") {
+        Some((scheme, rest)) => format!("{scheme}://{}", host_only(rest)),
+        None if address.is_empty() => String::new(),
+        None => MASK.to_owned(),
+    }
+}
+
+/// Masks an address without its scheme up to its host.
+fn host_only(address: &str) -> String {
+    let (host, path) = address.split_at(address.find(['/', '?', '#']).unwrap_or(address.len()));
+    let (user, host) = host.split_at(host.rfind('@').unwrap_or(0));
+    let user = if user.is_empty() { "" } else { MASK };
+    match path {
+        "" | "/" => format!("{user}{host}{path}"),
+        _ => format!("{user}{host}/{MASK}"),
+    }
+}
+
+/// Whether a character in a text is behind an address.
+fn is_behind(sign: char) -> bool {
+    sign.is_whitespace() || "\"'<>`|;»".contains(sign)
+}
+
 /// Masks user, password and values of the query of each address in a text.
 fn addresses(text: &str) -> String {
     let (mut told, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(begin) = rest.find("://") {
         let (before, after) = rest.split_at(begin + 3);
         told.push_str(before);
-        let is_end = |sign: char| sign.is_whitespace() || "\"'<>`|;".contains(sign);
-        let address = &after[..after.find(is_end).unwrap_or(after.len())];
+        let address = &after[..after.find(is_behind).unwrap_or(after.len())];
         // The next address of a list has its own turn.
         let address = &address[..address.find("://").map_or(address.len(), |next| {
             let comma = address[..next].rfind(',').unwrap_or(next);
@@ -245,5 +285,41 @@ mod tests {
         assert!(edited(&was, Payload::of(&seen).unwrap()).is_err(), "it is no value");
         assert_eq!(line("X-Api-Key: abc"), "X-Api-Key: ••••");
         assert_eq!(line("Cookie:abc"), "Cookie:••••");
+    }
+
+    #[test]
+    fn only_scheme_and_host_of_a_webhook_are_shown() {
+        for (address, masked) in [
+            ("https://hooks.example/services/T0/k3y", "https://hooks.example/••••"),
+            ("https://hooks.example?k3y", "https://hooks.example/••••"),
+            ("https://hooks.example/#k3y", "https://hooks.example/••••"),
+            ("http://ann:k3y@10.0.0.7:8080/", "http://••••@10.0.0.7:8080/"),
+            ("https://hooks.example/a b k3y", "https://hooks.example/••••"),
+            ("https://hooks.example", "https://hooks.example"),
+            ("k3y", "••••"),
+            ("", ""),
+        ] {
+            assert_eq!(webhook(address), masked);
+        }
+        let stored = serde_json::json!({ "webhook": "https://h/k3y", "body": "b" });
+        let mut seen = stored.clone();
+        shown(&mut seen);
+        assert_eq!(seen["webhook"], "https://h/••••");
+        seen["body"] = "c".into();
+        let [was, now] = [&stored, &seen].map(|value| Payload::of(value).unwrap());
+        let kept: Value = edited(&was, now).unwrap().read().unwrap();
+        assert_eq!(kept, serde_json::json!({ "webhook": "https://h/k3y", "body": "c" }));
+        seen["webhook"] = "https://other/••••".into();
+        assert!(edited(&was, Payload::of(&seen).unwrap()).is_err(), "it is no value");
+        for (text, masked) in [
+            ("http://h:1/a/k3y: refused", "http://h:1/••••: refused"),
+            (
+                "«http://h/k3y» is odd, http://h/k3y, too",
+                "«http://h/••••» is odd, http://h/••••, too",
+            ),
+            ("nobody is there", "nobody is there"),
+        ] {
+            assert_eq!(error(text), masked);
+        }
     }
 }

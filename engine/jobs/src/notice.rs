@@ -79,7 +79,9 @@ impl Action for SendWebhook {
 
 impl Run for SendWebhook {
     fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
-        send(&self.executors, &step.input, &|| step.is_cancelled())
+        let sent = send(&self.executors, &step.input, &|| step.is_cancelled());
+        // All who may look see the error of a plan.
+        done(sent.map_err(|problem| mask::error(&problem)))
     }
 }
 
@@ -108,7 +110,7 @@ impl Action for SendMail {
 
 impl Run for SendMail {
     fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
-        send(&self.executors, &step.input, &|| step.is_cancelled())
+        done(send(&self.executors, &step.input, &|| step.is_cancelled()))
     }
 }
 
@@ -116,8 +118,11 @@ fn send(
     executors: &Executors,
     message: &Message,
     is_cancelled: &(dyn Fn() -> bool + Sync),
-) -> Result<Next, ActionError> {
-    let sent = executors.notifier().and_then(|notifier| notifier.send(message, is_cancelled));
+) -> Result<(), String> {
+    executors.notifier().and_then(|notifier| notifier.send(message, is_cancelled))
+}
+
+fn done(sent: Result<(), String>) -> Result<Next, ActionError> {
     sent.map(|()| Next::Done).map_err(|problem| ActionError::new(FAILED, problem))
 }
 

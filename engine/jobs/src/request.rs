@@ -8,7 +8,7 @@ use crate::error::JobError;
 use crate::launch::{Answer, Launch};
 use crate::node::Node;
 use crate::spec::JobSpec;
-use crate::view::JobView;
+use crate::view::{JobView, NextLaunch};
 
 /// Name of the service, and the key whose owner serves.
 pub(crate) const SERVICE: &str = "jobs";
@@ -20,6 +20,10 @@ pub(crate) enum JobRequest {
         spec: Box<JobSpec>,
         revision: Option<u64>,
         by: String,
+    },
+    /// Jobs with the revisions that are edited: would they be stored?
+    Check {
+        edits: Vec<(JobSpec, Option<u64>)>,
     },
     Get {
         name: String,
@@ -66,6 +70,8 @@ pub(crate) enum JobRequest {
         key: String,
         at: Time,
     },
+    /// The launches at work.
+    Busy,
     Recent {
         name: String,
     },
@@ -95,7 +101,12 @@ impl JobRequest {
             | Self::Began { name, .. }
             | Self::Recent { name }
             | Self::Times { name, .. } => Some(name),
-            Self::List { .. } | Self::Server | Self::PausedBy | Self::Pause { .. } => None,
+            Self::Busy
+            | Self::Check { .. }
+            | Self::List { .. }
+            | Self::Server
+            | Self::PausedBy
+            | Self::Pause { .. } => None,
         }
     }
 }
@@ -119,8 +130,10 @@ pub(crate) enum JobAnswer {
     Launch(u64),
     /// The launch of an earlier request with the same key.
     Repeated(u64),
+    Busy(Vec<(String, Launch)>),
     Recent(Box<Recent>),
-    Times(Vec<Time>),
+    Next(Vec<NextLaunch>),
+    Problems(Vec<JobError>),
     Node(Node),
     PausedBy(Option<String>),
     Done,

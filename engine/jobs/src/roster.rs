@@ -21,8 +21,9 @@ mod resting;
 mod serving;
 mod write;
 
+pub(crate) use begun::hear_begins;
 pub use edit::{check, disable_spent};
-pub(crate) use edit::{preview, times, Edit};
+pub(crate) use edit::{preview, Edit};
 pub(crate) use elsewhere::{copy, show_live};
 pub(crate) use resting::Rest;
 pub(crate) use serving::{all_nodes, introduce, keep, look, take_keyed, Stopped, Term};

@@ -5,7 +5,7 @@ use turnwheel_engine::Time;
 
 use crate::launch::{Cause, Launch, Run, RunState};
 use crate::registry::Executors;
-use crate::view::JobView;
+use crate::view::{JobView, NextLaunch};
 
 fn text(time: Option<Time>) -> Value {
     time.map_or(Value::Null, |time| Value::from(time.to_string()))
@@ -46,6 +46,13 @@ pub fn executors(executors: &Executors, starts: bool) -> Value {
         json!({"name": name, "is_ready": is_ready, "detail": detail})
     });
     json!({ "executors": looked.collect::<Vec<_>>() })
+}
+
+/// The next launches of a job: when they begin, and for when they are planned.
+pub fn next(launches: &[NextLaunch]) -> Value {
+    let times = launches.iter().map(|next| next.begins.to_string()).collect::<Vec<_>>();
+    let planned = launches.iter().map(|next| next.planned.to_string()).collect::<Vec<_>>();
+    json!({ "times": times, "planned": planned })
 }
 
 /// A launch with its runs.

@@ -45,6 +45,15 @@ pub struct JobView {
     pub dependants: Vec<String>,
 }
 
+/// A launch that is to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NextLaunch {
+    /// Its time by the schedule.
+    pub planned: Time,
+    /// When it begins: later by its jitter.
+    pub begins: Time,
+}
+
 impl JobView {
     /// The same without the credentials in its settings, for those who may look and not edit.
     #[must_use]

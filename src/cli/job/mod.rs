@@ -2,8 +2,10 @@
 
 mod add;
 mod all;
+mod apply;
 mod file;
 mod follow;
+mod next;
 
 use clap_complete::engine::ArgValueCompleter;
 use serde_json::{json, Value};
@@ -303,7 +305,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         What::History { name, count, shown, .. } => {
             shown.repeat(|| history(settings, name, *count, shown).map(|()| Watch::GoOn))
         }
-        What::Next { name, count, output } => next(settings, name, *count, output),
+        What::Next { name, count, output } => next::next(settings, name, *count, output),
         What::Edit(add) => edit(settings, add),
         What::Pause { name } => toggle(settings, name, Some(true)),
         What::Resume { name } => toggle(settings, name, Some(false)),
@@ -319,7 +321,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
             let specs = all(settings)?.into_iter().map(exported);
             print_json(&Value::Array(specs.collect()))
         }
-        What::Apply { files, yes, dry_run } => file::apply(settings, files, *yes, *dry_run),
+        What::Apply { files, yes, dry_run } => apply::apply(settings, files, *yes, *dry_run),
         What::Import { file, from } => file::import(settings, file, from == "dkron"),
     }
 }
@@ -487,14 +489,4 @@ fn output(settings: &Settings, name: &str, launch: u64) -> Result<(), Exit> {
     let path = path(name, &format!("/launches/{launch}/output"));
     let answer = ask(settings, here, |server| server.send("GET", &path, None))?;
     print(answer["output"].as_str().unwrap_or_default())
-}
-
-fn next(settings: &Settings, name: &str, count: u32, output: &Output) -> Result<(), Exit> {
-    let here = |jobs: &Jobs, _: &str| {
-        let times = done(jobs.next(name, count as usize))?;
-        Ok(json!({ "times": times.iter().map(ToString::to_string).collect::<Vec<_>>() }))
-    };
-    let path = path(name, &format!("/times?limit={count}"));
-    let answer = ask(settings, here, |server| server.send("GET", &path, None))?;
-    output.times(&answer)
 }

@@ -191,14 +191,8 @@ async fn sorted(
 
 pub(super) async fn busy(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
     let jobs = jobs(&api)?;
-    let mut active = Vec::new();
-    each(jobs, |view| {
-        active.extend(view.active.into_iter().map(|launch| (view.spec.name.clone(), launch)));
-    })
-    .await?;
     let mut running = Vec::new();
-    for (name, mut launch) in active {
-        jobs.note_begins(std::slice::from_mut(&mut launch)).await;
+    for (name, launch) in jobs.busy().await?? {
         for (run, row) in launch.runs.iter().enumerate().filter(|(_, r)| !r.state.is_over()) {
             // A run that waits for a place or its key is not busy.
             let Some(began) = row.started_at else { continue };

@@ -421,7 +421,7 @@ pub(in crate::http) struct TimesQuery {
     limit: Option<u32>,
 }
 
-/// The next times of a job
+/// The next times of a job, when its launches begin
 #[utoipa::path(
     get, path = "/jobs/{name}/times", tag = "jobs", operation_id = "listJobTimes",
     params(
@@ -436,9 +436,8 @@ pub(in crate::http) async fn times(
     Query(query): Query<TimesQuery>,
 ) -> Result<Answer<Value>, Problem> {
     let limit = page(query.limit, PAGE_MAX)?;
-    let times = jobs(&api)?.next(&name, limit).await??;
-    let times: Vec<String> = times.iter().map(ToString::to_string).collect();
-    Ok(Answer(json!({ "times": times })))
+    let launches = jobs(&api)?.next(&name, limit).await??;
+    Ok(Answer(show::next(&launches)))
 }
 
 #[derive(Debug, Default, Deserialize, IntoParams)]

@@ -10,6 +10,7 @@ mod dkron_lists;
 pub(super) mod events;
 pub(super) mod flows;
 pub(super) mod history;
+pub(super) mod job_check;
 pub(super) mod job_history;
 pub(super) mod job_live;
 pub(super) mod jobs;

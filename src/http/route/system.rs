@@ -26,7 +26,11 @@ use crate::http::state::Api;
     ),
 )]
 pub(in crate::http) async fn health(State(api): State<Api>) -> Response {
-    let probe = api.prober().probe().await;
+    // At a stop nothing is committed any more: the store may be closed already.
+    let probe = match api.is_stopping() {
+        true => api.prober().last(),
+        false => api.prober().probe().await,
+    };
     let is_healthy = probe.problem.is_none();
     let is_taking_work = is_healthy && !api.is_stopping();
     let health = Health {

@@ -4,6 +4,7 @@
 //! health check: a new connection stays here until its client has spoken. A health check is answered
 //! here; all others are handed to the threads that serve requests once they are admitted
 //! (`crowd.rs`). A connection that finds no place until another one needs its own is refused with 503.
+//! At a stop it goes on accepting, to refuse (`leaving.rs`).
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -24,6 +25,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::crowd::{Crowd, Place};
 use super::idle::Counted;
+use super::leaving::Leaving;
 use super::patient::Patient;
 use super::protocol::{Begun, Protocol};
 use super::Limits;
@@ -54,9 +56,14 @@ pub(super) struct Door {
 }
 
 impl Door {
-    /// Accepts until the server stops, on a thread of its own; `quit` ends the thread when it is
-    /// dropped.
-    pub(super) fn open(self, listener: TcpListener, quit: oneshot::Receiver<Infallible>) {
+    /// Accepts until the server stops, on a thread of its own, and then for those who refuse; `quit`
+    /// ends the thread when it is dropped.
+    pub(super) fn open(
+        self,
+        listener: TcpListener,
+        leaving: Leaving,
+        quit: oneshot::Receiver<Infallible>,
+    ) {
         let api = self.limits.api.clone();
         let listener = match listener.into_std() {
             Ok(listener) => listener,
@@ -68,34 +75,27 @@ impl Door {
                 Err(error) => return tracing::error!(%error, "the listener cannot be handed over"),
             };
             tokio::select! {
-                () = self.accept(listener) => {}
+                () = self.accept(&listener) => {}
                 () = api.stopped() => {}
             }
             // Its connections end by themselves, or by this.
-            let _dropped = quit.await;
+            tokio::select! {
+                () = leaving.accept(listener) => {}
+                _dropped = quit => {}
+            }
         };
         run_on_own_thread(door);
     }
 
-    async fn accept(self, listener: TcpListener) {
+    async fn accept(self, listener: &TcpListener) {
         loop {
-            let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    tracing::warn!(%error, "a connection was not accepted");
-                    tokio::time::sleep(ACCEPT_AGAIN).await;
-                    continue;
-                }
-            };
+            let stream = accepted(listener).await;
             let place = self.crowd.enter().await;
             tokio::spawn(self.clone().greet(stream, place));
         }
     }
 
     async fn greet(self, stream: TcpStream, place: Place) {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "answers may be late");
-        }
         // A peer that says nothing is let go soon, and at a stop.
         let silent_within = self.limits.head_within.min(SILENT_WITHIN);
         let begun = tokio::select! {
@@ -160,6 +160,24 @@ impl Door {
                 }
             }
             () = place.is_needed() => {}
+        }
+    }
+}
+
+/// The next connection.
+pub(super) async fn accepted(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                if let Err(error) = stream.set_nodelay(true) {
+                    tracing::debug!(%error, "answers may be late");
+                }
+                return stream;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection was not accepted");
+                tokio::time::sleep(ACCEPT_AGAIN).await;
+            }
         }
     }
 }

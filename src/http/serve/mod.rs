@@ -9,11 +9,13 @@
 //!    hold a connection for ever.
 //! 3. At a stop new work is refused, live streams end, running requests are answered. Open
 //!    connections are served for a moment longer, and each answer closes its own. Connections open
-//!    at the limit are cut. The world belongs to the caller, who shuts it down afterwards.
+//!    at the limit are cut. New ones are told of the stop meanwhile (`leaving.rs`). The world belongs
+//!    to the caller, who shuts it down afterwards.
 
 mod crowd;
 mod door;
 mod idle;
+mod leaving;
 mod log;
 mod patient;
 mod protocol;
@@ -21,11 +23,13 @@ mod reload;
 #[cfg(feature = "tls")]
 mod tls;
 
+use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -47,6 +51,7 @@ use turnwheel_engine::World;
 use crowd::Crowd;
 use door::{Door, Spoken};
 use idle::{Counted, Expected, UnderWay};
+use leaving::Leaving;
 #[cfg(feature = "otlp")]
 pub use log::start_log_and_traces;
 pub use log::{start_log, LogError, LogFormat};
@@ -174,7 +179,17 @@ pub struct Server {
     #[cfg(feature = "tls")]
     tls: Option<reload::Tls>,
     listen: Listen,
+    closing: Closing,
+    closed: oneshot::Receiver<Infallible>,
 }
+
+/// Keeps the address of a server after its stop. Until all clones are dropped, the server tells new
+/// connections that it stops: health checks and other requests are answered with 503.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Closing(
+    #[expect(dead_code, reason = "its end is what counts")] Arc<oneshot::Sender<Infallible>>,
+);
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -209,7 +224,10 @@ impl Server {
         };
         let api = Api::new(world.clone(), options);
         let router = router(api.clone());
+        let (until_dropped, closed) = oneshot::channel();
         Ok(Self {
+            closing: Closing(Arc::new(until_dropped)),
+            closed,
             api,
             router,
             listener,
@@ -223,6 +241,12 @@ impl Server {
     /// The address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// For a caller that ends more than requests after [`run`](Self::run): as long as this is there, new
+    /// connections hear of the stop. Without it they do until the end of `run`.
+    pub fn closing(&self) -> Closing {
+        self.closing.clone()
     }
 
     /// As an address that a browser on this machine understands.
@@ -240,7 +264,8 @@ impl Server {
     }
 
     /// Serves until `stop` has ended, then stops in order. Connections are accepted, and health
-    /// checks answered, on a thread of its own; all else runs where this is called.
+    /// checks answered, on a thread of its own; all else runs where this is called. Connections that
+    /// come after `stop` are answered with 503.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Stopped {
         let crowd = Crowd::new(self.listen.connections_max);
         let graceful = GracefulShutdown::new();
@@ -251,7 +276,7 @@ impl Server {
             api: self.api.clone(),
         };
         let (admitted, mut spoken) = mpsc::unbounded_channel();
-        let (_until_dropped, quit) = oneshot::channel();
+        let _until_the_end = self.closing;
         let door = Door {
             crowd: crowd.clone(),
             router: self.router.clone(),
@@ -259,13 +284,13 @@ impl Server {
             is_tls: self.listen.tls.is_some(),
             admitted,
         };
-        door.open(self.listener, quit);
         let host = Host {
             router: self.router,
             limits,
             #[cfg(feature = "tls")]
             tls: self.tls,
         };
+        door.open(self.listener, Leaving::new(host.clone()), self.closed);
         let mut serve = async || {
             while let Some(spoken) = spoken.recv().await {
                 tokio::spawn(host.clone().serve(spoken, graceful.watcher()));

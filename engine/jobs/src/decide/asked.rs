@@ -18,7 +18,7 @@ impl Turn<'_> {
         launch.reason = cut(&format!("say whether it did its work (turnwheel job answer): {why}"));
         let id = launch.id;
         if is_new {
-            self.tell_end(id, LaunchState::Unknown, false);
+            self.tell_end(id, LaunchState::Unknown);
             self.record.status = Some(LaunchState::Unknown);
         }
         let asked: Vec<usize> = (0..self.record.active.len())

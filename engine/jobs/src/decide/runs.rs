@@ -11,7 +11,7 @@ use crate::notify::Event;
 use crate::record::End;
 use crate::spec::{NoNode, Unknown};
 
-/// The author of the cancel of a launch that takes too long.
+/// What ends a launch that takes too long, in the place of an author while its runs end.
 const DEADLINE: &str = "the deadline";
 
 /// End of a run, as its plan says.
@@ -52,11 +52,15 @@ impl Turn<'_> {
         let now = self.now;
         let policy = self.record.spec.unknown;
         let Some(launch) = self.active(id) else { return };
-        let cancelled_by = launch.cancelled_by.clone();
+        let (cancelled_by, is_late) = (launch.cancelled_by.clone(), is_late(launch));
+        let why = launch.reason.clone();
         let Some(row) = launch.runs.get_mut(run).filter(|row| !row.state.is_over()) else { return };
         let is_unknown = ended.state == RunState::Unknown;
+        let has_begun = ended.started_at.or(row.started_at).is_some();
         row.state = match (ended.state, policy) {
             (RunState::Succeeded, _) => RunState::Succeeded,
+            // As one that takes longer than its time-out.
+            _ if is_late && has_begun => RunState::Failed,
             _ if cancelled_by.is_some() => RunState::Cancelled,
             (RunState::Unknown, Unknown::Fail | Unknown::Retry) => RunState::Lost,
             (state, _) => state,
@@ -74,10 +78,11 @@ impl Turn<'_> {
             row.node = node;
         }
         let (state, member, attempt) = (row.state, row.member, row.attempt);
-        let has_begun = row.started_at.is_some() || state != RunState::Cancelled;
-        if state == RunState::Cancelled {
-            if let Some(by) = cancelled_by.as_ref().filter(|_| row.reason.is_empty()) {
-                row.reason = format!("cancelled by {by}");
+        if let Some(by) = cancelled_by.as_ref().filter(|_| row.reason.is_empty()) {
+            match state {
+                RunState::Cancelled if !is_late => row.reason = format!("cancelled by {by}"),
+                RunState::Cancelled | RunState::Failed => row.reason = why,
+                _ => {}
             }
         }
         if is_new && !ended.is_unbegun {
@@ -88,12 +93,13 @@ impl Turn<'_> {
         }
         self.record.counts.lost += u64::from(is_unknown);
         // One whose deadline passed before it began is no error: its launch is skipped.
-        let is_skipped = cancelled_by.as_deref() == Some(DEADLINE) && !has_begun;
+        let is_skipped = is_late && state == RunState::Cancelled;
         if !is_skipped {
             self.count(state, ended_at);
         }
         let is_retried = matches!(state, RunState::Failed | RunState::Lost)
             && attempt <= self.record.spec.retries
+            && !is_late
             && !(is_unknown && policy == Unknown::Fail);
         if is_retried {
             let at = now.after(self.pause(attempt));
@@ -191,15 +197,16 @@ impl Turn<'_> {
         // A question ends with its answer, however long ago the work was lost.
         let ends = launch.runs.iter().filter_map(|run| run.ended_at).filter(|_| !was_asked);
         launch.ended_at = ends.max();
-        let is_late = launch.cancelled_by.as_deref() == Some(DEADLINE);
         let has_begun = launch.runs.iter().any(|run| run.started_at.is_some());
-        if is_late && !has_begun && launch.state == LaunchState::Cancelled {
+        // It is no author of a cancel: the launch has failed, or is skipped.
+        let by_deadline = launch.cancelled_by.take_if(|by| by == DEADLINE).is_some();
+        if by_deadline && !has_begun && !is_success {
             let limit = self.record.spec.deadline.unwrap_or_default();
             let why = format!("its deadline of {limit} passed before it began");
             self.leave_out(launch, LaunchState::Skipped, &why);
         } else {
             if !is_told {
-                self.tell_end(id, launch.state, is_late);
+                self.tell_end(id, launch.state);
             }
             self.record.status = Some(launch.state);
             self.close(launch, Some(if is_success { End::Success } else { End::Failure }));
@@ -214,7 +221,7 @@ impl Turn<'_> {
         self.release();
     }
 
-    pub(super) fn tell_end(&mut self, id: u64, state: LaunchState, is_late: bool) {
+    pub(super) fn tell_end(&mut self, id: u64, state: LaunchState) {
         let had_failed = self.record.is_failing
             || matches!(
                 self.record.status,
@@ -222,7 +229,7 @@ impl Turn<'_> {
             );
         self.record.is_failing = match state {
             LaunchState::Succeeded => false,
-            LaunchState::Cancelled if !is_late => had_failed,
+            LaunchState::Cancelled => had_failed,
             _ => true,
         };
         match state {
@@ -232,7 +239,7 @@ impl Turn<'_> {
                     self.tell(id, None, Event::Recovery);
                 }
             }
-            LaunchState::Cancelled if !is_late => {}
+            LaunchState::Cancelled => {}
             _ => self.tell(id, None, Event::Failure),
         }
     }
@@ -300,7 +307,7 @@ impl Turn<'_> {
         self.finish(id);
     }
 
-    /// Cancels the launches that are over their deadline, and says when the next one is.
+    /// Ends the launches that are over their deadline, and says when the next one is.
     pub(super) fn end_late(&mut self) -> Option<Time> {
         let limit = self.record.spec.deadline?;
         let due = |launch: &Launch| launch.decided.after(limit.0);
@@ -348,6 +355,7 @@ impl Turn<'_> {
                     row.ended_at = Some(now);
                     row.reason = cut(why);
                 }
+                (RunState::Unknown, _) if by == DEADLINE => row.state = RunState::Lost,
                 (RunState::Unknown, _) => row.state = RunState::Cancelled,
                 (RunState::Running, Some(plan)) => {
                     self.effects.push(Effect::Cancel { launch: id, run, plan });
@@ -361,7 +369,13 @@ impl Turn<'_> {
     }
 }
 
-/// The state of a group: by the last attempt of each member.
+/// Whether a launch ends because its deadline has passed.
+fn is_late(launch: &Launch) -> bool {
+    launch.cancelled_by.as_deref() == Some(DEADLINE)
+}
+
+/// The state of a group: by the last attempt of each member. At its deadline a member has failed
+/// that has not succeeded.
 fn state_of(launch: &Launch) -> LaunchState {
     let mut last: Vec<&Run> = Vec::new();
     for run in &launch.runs {
@@ -369,10 +383,11 @@ fn state_of(launch: &Launch) -> LaunchState {
         last.push(run);
     }
     let has = |state: RunState| last.iter().any(|run| run.state == state);
-    let has_failed = has(RunState::Failed) || has(RunState::Lost);
+    let is_cancelled = has(RunState::Cancelled);
+    let has_failed = has(RunState::Failed) || has(RunState::Lost) || is_cancelled;
     match (has(RunState::Succeeded), has_failed) {
         _ if has(RunState::Unknown) => LaunchState::Unknown,
-        _ if has(RunState::Cancelled) => LaunchState::Cancelled,
+        _ if is_cancelled && !is_late(launch) => LaunchState::Cancelled,
         (true, false) => LaunchState::Succeeded,
         (true, true) => LaunchState::PartlyFailed,
         (false, _) => LaunchState::Failed,

@@ -1,12 +1,27 @@
 //! Begins of runs, as their nodes tell them or their plans say.
 
 use turnwheel_engine::{PlanHandle, Time};
-use turnwheel_runtime::Context;
+use turnwheel_runtime::{Context, Task};
 
 use super::Roster;
 use crate::action::began;
 use crate::launch::RunState;
 use crate::notify::Event;
+use crate::registry::Executors;
+use crate::request::{JobRequest, Reply};
+
+/// Has the world that serves the jobs know when runs of this node begin. If it does not hear of
+/// one, the end of the run says the same.
+pub(crate) fn hear_begins(executors: &Executors, task: Task<Roster>) {
+    executors.tell_begins(move |work, at| {
+        let (name, key) = (work.job.clone(), work.key.clone());
+        let request = JobRequest::Began { name, launch: work.launch, key, at };
+        let reply = Reply::here(|_| ());
+        if let Err(error) = task.submit(|roster, cx| roster.take(request, reply, cx)) {
+            tracing::debug!(job = work.job, kind = ?error.kind, "nobody hears of a begin");
+        }
+    });
+}
 
 impl Roster {
     /// The node of a run says that it has begun; the key is that of its plan.

@@ -5,12 +5,14 @@ use turnwheel_engine::{Time, MASK};
 use turnwheel_runtime::Context;
 
 use super::{schedule_of, Answer, Entry, Roster};
+use crate::decide::{due_of, next_of};
 use crate::error::JobError;
 use crate::limits::JOBS_MAX;
 use crate::record::Record;
 use crate::schedule::Schedule;
 use crate::shared::Shared;
 use crate::spec::{After, JobSpec};
+use crate::view::NextLaunch;
 
 /// An edit of a job.
 #[derive(Clone, Debug)]
@@ -21,14 +23,79 @@ pub(crate) struct Edit {
     pub(crate) by: String,
 }
 
+/// What an edit does to a job.
+#[derive(Debug)]
+enum Change {
+    Nothing,
+    /// It is switched off, and nothing else.
+    SwitchOff,
+    /// It is made, with this schedule.
+    New(Option<Schedule>),
+    /// Its settings are replaced.
+    Settings {
+        schedule: Option<Schedule>,
+        anchor: Time,
+        is_new_schedule: bool,
+    },
+}
+
 impl Roster {
-    /// Checks a job against executors, other jobs and the clock. Returns its schedule.
+    /// Says what an edit does, or why its settings are refused. Its parents are not looked at.
+    fn judge(&self, spec: &JobSpec, revision: Option<u64>) -> Result<Change, JobError> {
+        self.refuse_paused()?;
+        let (name, now) = (&spec.name, self.now());
+        let known = self.found(name).ok();
+        let found = known.map_or(0, |entry| entry.record.revision);
+        if let Some(expected) = revision.filter(|expected| *expected != found) {
+            return Err(JobError::Changed { job: name.clone(), expected, found });
+        }
+        let Some(entry) = known else {
+            refuse_masked(spec, None)?;
+            let schedule = self.checked(spec, now, true)?;
+            let is_full = self.jobs() >= JOBS_MAX;
+            return if is_full {
+                Err(JobError::TooMany(JOBS_MAX))
+            } else {
+                Ok(Change::New(schedule))
+            };
+        };
+        let (old, is_broken) = (&*entry.record.spec, entry.problem.is_some());
+        if entry.record.is_leaving {
+            return Err(JobError::Leaving(name.clone()));
+        }
+        if old == spec && !is_broken {
+            return Ok(Change::Nothing);
+        }
+        refuse_masked(spec, Some(old))?;
+        // Whatever has vanished since it was stored, it can be switched off.
+        if (JobSpec { disabled: true, ..old.clone() } == *spec) {
+            return Ok(Change::SwitchOff);
+        }
+        let is_new_schedule = is_broken || timing_of(old) != timing_of(spec);
+        let anchor = if is_new_schedule { now } else { entry.record.anchor };
+        let schedule = self.checked(spec, anchor, is_new_schedule)?;
+        Ok(Change::Settings { schedule, anchor, is_new_schedule })
+    }
+
+    /// Says why edits would be refused, one for each that would be. Nothing is stored, and parents
+    /// are not looked at.
+    pub(super) fn check_edits(&mut self, edits: Vec<(JobSpec, Option<u64>)>) -> Vec<JobError> {
+        let judged = edits.into_iter().filter_map(|(mut spec, revision)| {
+            spec.after.iter_mut().for_each(|after| after.missing = false);
+            self.rouse(&spec.name);
+            let judged = self.judge(&spec, revision);
+            self.lay_down(&spec.name);
+            judged.err()
+        });
+        judged.collect()
+    }
+
+    /// Checks the settings of a job against executors and the clock. Returns its schedule.
     fn checked(
         &self,
         spec: &JobSpec,
         anchor: Time,
         is_new_schedule: bool,
-        known: &[After],
     ) -> Result<Option<Schedule>, JobError> {
         spec.check()?;
         let name = &spec.name;
@@ -53,6 +120,12 @@ impl Roster {
                 return Err(wrong("schedule", format!("{at} has passed: {advice}")));
             }
         }
+        Ok(schedule)
+    }
+
+    /// Refuses parents that are not there, but for known ones, and cycles.
+    fn check_parents(&self, spec: &JobSpec, known: &[After]) -> Result<(), JobError> {
+        let name = &spec.name;
         let parents: Vec<String> = spec.after.iter().map(|after| after.job.clone()).collect();
         for parent in &parents {
             // A parent that was removed after its one success may come again.
@@ -66,7 +139,7 @@ impl Roster {
             let cycle = cycle.join(" → ");
             return Err(JobError::Cycle { job: name.clone(), cycle });
         }
-        Ok(schedule)
+        Ok(())
     }
 
     /// Whether there is a job of this name.
@@ -108,73 +181,45 @@ impl Roster {
 
     /// Whether something has changed.
     fn try_put(&mut self, edit: Edit) -> Result<bool, JobError> {
-        self.refuse_paused()?;
         let Edit { mut spec, revision, by } = edit;
         let (now, name) = (self.now(), spec.name.clone());
         // An export says which parents were gone.
         let mut gone: Vec<After> =
             spec.after.iter().filter(|after| after.missing).cloned().collect();
         spec.after.iter_mut().for_each(|after| after.missing = false);
-        let known = self.found(&name).ok().map(|entry| {
-            let record = &entry.record;
-            (JobSpec::clone(&record.spec), record.revision, record.anchor, entry.problem.is_some())
-        });
-        let found = known.as_ref().map_or(0, |(_, revision, ..)| *revision);
-        if let Some(expected) = revision.filter(|expected| *expected != found) {
-            return Err(JobError::Changed { job: name, expected, found });
-        }
-        if self.found(&name).is_ok_and(|entry| entry.record.is_leaving) {
-            return Err(JobError::Leaving(name));
-        }
-        let Some((old, _, anchor, is_broken)) = known else {
-            refuse_masked(&spec, None)?;
-            let schedule = self.checked(&spec, now, true, &gone)?;
-            return self.add(spec, schedule, now, &by).map(|()| true);
+        let change = match self.judge(&spec, revision)? {
+            Change::Nothing => return Ok(false),
+            Change::New(schedule) => {
+                self.check_parents(&spec, &gone)?;
+                self.add(spec, schedule, now, &by);
+                return Ok(true);
+            }
+            Change::SwitchOff => None,
+            Change::Settings { schedule, anchor, is_new_schedule } => {
+                gone.extend(self.found(&name)?.record.spec.after.iter().cloned());
+                self.check_parents(&spec, &gone)?;
+                self.graph.set(&name, spec.after.iter().map(|after| after.job.clone()));
+                Some((schedule, anchor, is_new_schedule))
+            }
         };
-        if old == spec && !is_broken {
-            return Ok(false);
-        }
-        refuse_masked(&spec, Some(&old))?;
-        let only_off = JobSpec { disabled: true, ..old.clone() } == spec;
-        if only_off {
-            // Whatever has vanished since it was stored, it can be switched off.
-            let Some(entry) = self.entries.get_mut(&name) else { return Ok(false) };
-            let record = &mut entry.record;
-            record.spec = Shared::new(spec);
-            record.revision += 1;
-            (record.changed_at, record.changed_by) = (now, by);
-            return Ok(true);
-        }
-        let is_new_schedule = is_broken || timing_of(&old) != timing_of(&spec);
-        let anchor = if is_new_schedule { now } else { anchor };
-        gone.extend(old.after.iter().cloned());
-        let schedule = self.checked(&spec, anchor, is_new_schedule, &gone)?;
-        self.graph.set(&name, spec.after.iter().map(|after| after.job.clone()));
         let Some(entry) = self.entries.get_mut(&name) else { return Ok(false) };
         let record = &mut entry.record;
-        if is_new_schedule {
-            record.decided = begin_of(schedule.as_ref(), now);
-        } else if old.disabled && !spec.disabled {
-            record.decided = now;
+        if let Some((schedule, anchor, is_new_schedule)) = change {
+            if is_new_schedule {
+                record.decided = begin_of(schedule.as_ref(), now);
+            } else if record.spec.disabled && !spec.disabled {
+                record.decided = now;
+            }
+            record.anchor = anchor;
+            (entry.schedule, entry.problem) = (schedule, None);
         }
-        record.anchor = anchor;
         record.spec = Shared::new(spec);
         record.revision += 1;
         (record.changed_at, record.changed_by) = (now, by);
-        (entry.schedule, entry.problem) = (schedule, None);
         Ok(true)
     }
 
-    fn add(
-        &mut self,
-        spec: JobSpec,
-        schedule: Option<Schedule>,
-        now: Time,
-        by: &str,
-    ) -> Result<(), JobError> {
-        if self.jobs() >= JOBS_MAX {
-            return Err(JobError::TooMany(JOBS_MAX));
-        }
+    fn add(&mut self, spec: JobSpec, schedule: Option<Schedule>, now: Time, by: &str) {
         let name = spec.name.clone();
         // Its launches are counted anew: children of a job of this name know none of them.
         for child in self.graph.children(&name) {
@@ -195,7 +240,6 @@ impl Roster {
                 self.entries.insert(name, entry);
             }
         }
-        Ok(())
     }
 
     /// Removes a job that no other one runs after. If runs of it are under way they are cancelled,
@@ -284,22 +328,50 @@ fn begin_of(schedule: Option<&Schedule>, now: Time) -> Time {
     }
 }
 
-/// The next times of settings that are not stored.
+/// The next launches of settings that are not stored.
 pub(crate) fn preview(
     spec: &JobSpec,
     zone: &TimeZone,
     now: Time,
     limit: usize,
-) -> Result<Vec<Time>, JobError> {
+) -> Result<Vec<NextLaunch>, JobError> {
     let wrong = |problem| JobError::setting(&spec.name, "schedule", problem);
     let schedule = schedule_of(spec, now, zone).map_err(wrong)?;
-    Ok(schedule.map_or(Vec::new(), |schedule| times(spec, &schedule, now, limit)))
+    Ok(schedule.map_or(Vec::new(), |it| next_launches(spec, &it, (now, now), limit)))
 }
 
-/// The first times after one, at most so many, without jitter.
-pub(crate) fn times(spec: &JobSpec, schedule: &Schedule, after: Time, limit: usize) -> Vec<Time> {
-    let next = |after: &Time| crate::decide::next_of(spec, schedule, *after);
-    std::iter::successors(next(&after), next).take(limit).collect()
+/// The first launches that are planned after a time and begin after now, at most so many.
+fn next_launches(
+    spec: &JobSpec,
+    schedule: &Schedule,
+    (after, now): (Time, Time),
+    limit: usize,
+) -> Vec<NextLaunch> {
+    let next = |after: &Time| next_of(spec, schedule, *after);
+    let mut begins = Time(0);
+    let all = std::iter::successors(next(&after), next).map(|planned| {
+        // Launches are decided in the order of their planned times.
+        begins = begins.max(due_of(spec, planned));
+        NextLaunch { planned, begins }
+    });
+    all.filter(|next| next.begins > now).take(limit).collect()
+}
+
+impl Entry {
+    /// The next launches of a job: of one that does not fire, those that it would have.
+    pub(super) fn next_launches(&self, now: Time, limit: usize) -> Vec<NextLaunch> {
+        let (record, Some(schedule)) = (&self.record, &self.schedule) else { return Vec::new() };
+        let spec = &record.spec;
+        let after = match record.fires() {
+            // A launch whose time has come may still wait for its jitter.
+            true => {
+                let jitter_us = u64::try_from(spec.jitter.0.as_micros()).unwrap_or(u64::MAX);
+                record.decided.max(Time(now.0.saturating_sub(jitter_us)))
+            }
+            false => now,
+        };
+        next_launches(spec, schedule, (after, now), limit)
+    }
 }
 
 /// Refuses settings as they are shown to those who may not see them: they would replace the real

@@ -2,8 +2,9 @@
 
 use turnwheel_runtime::Context;
 
-use super::{times, Answer, Edit, Roster};
+use super::{Answer, Edit, Roster};
 use crate::error::JobError;
+use crate::launch::Launch;
 use crate::limits::TIMES_MAX;
 use crate::request::{JobAnswer, JobRequest, Recent, Reply};
 use crate::spec::JobSpec;
@@ -30,6 +31,9 @@ impl Roster {
         match request {
             JobRequest::Put { spec, revision, by } => {
                 self.put(Edit { spec: *spec, revision, by }, view_to(to), cx);
+            }
+            JobRequest::Check { edits } => {
+                to.tell(Ok(JobAnswer::Problems(self.check_edits(edits))));
             }
             JobRequest::Get { name } => {
                 to.tell(view(self.found(&name).map(|entry| self.view(&name, entry))));
@@ -62,19 +66,30 @@ impl Roster {
                 self.run_began(&name, (launch, &key), at, cx);
                 to.tell(Ok(JobAnswer::Done));
             }
+            JobRequest::Busy => to.tell(Ok(JobAnswer::Busy(self.busy()))),
             JobRequest::Recent { name } => to.tell(self.recent(&name)),
             JobRequest::Times { name, limit } => {
                 let now = self.now();
-                let found = self.found(&name).map(|entry| match &entry.schedule {
-                    Some(it) => times(&entry.record.spec, it, now, limit.min(TIMES_MAX)),
-                    None => Vec::new(),
-                });
-                to.tell(found.map(JobAnswer::Times));
+                let found = self.found(&name);
+                let found = found.map(|entry| entry.next_launches(now, limit.min(TIMES_MAX)));
+                to.tell(found.map(JobAnswer::Next));
             }
             JobRequest::Server => to.tell(Ok(JobAnswer::Node(self.node.clone()))),
             JobRequest::PausedBy => to.tell(Ok(JobAnswer::PausedBy(self.paused_by.clone()))),
             JobRequest::Pause { by } => self.pause(by, to, cx),
         }
+    }
+
+    /// The launches at work, by job. A job at rest has none.
+    fn busy(&self) -> Vec<(String, Launch)> {
+        let there = self.entries.iter().filter(|(_, entry)| !entry.is_removed);
+        let all = there.flat_map(|(name, entry)| {
+            let busy = entry.record.active.iter().filter(|launch| launch.is_at_work());
+            busy.map(|launch| (name.clone(), launch.clone()))
+        });
+        let mut all: Vec<(String, Launch)> = all.collect();
+        all.iter_mut().for_each(|(_, launch)| launch.show_waiting());
+        all
     }
 
     fn recent(&self, name: &str) -> Result<JobAnswer, JobError> {

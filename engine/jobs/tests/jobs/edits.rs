@@ -51,6 +51,34 @@ fn wrong_settings_are_named_with_advice() {
 }
 
 #[test]
+fn checked_jobs_are_told_why_they_would_be_refused_and_not_stored() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    stage.put(job("there", "@daily", |_| ()));
+    stage.put(job("away", "@daily", |_| ()));
+    let lacking = job("child", "", |spec| {
+        spec.after.push(turnwheel_jobs::After::new("nobody", Default::default()));
+    });
+    let edits = vec![
+        (job("new", "@daily", |_| ()), Some(0)),
+        (lacking, None),
+        (job("there", "@hourly", |_| ()), Some(7)),
+        (job("away", "@hourly", |spec| set(spec, "takes", "x")), Some(1)),
+        (job("odd", "@daily", |spec| spec.executor = "shell".to_owned()), None),
+    ];
+    let problems = stage.wait(stage.jobs.check(edits)).expect("they are checked");
+    let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let parts = ["«there» was changed meanwhile", "«away», config: takes", "«odd», executor"];
+    assert_eq!(told.len(), parts.len(), "{told:?}");
+    assert!(told.iter().zip(parts).all(|(told, part)| told.contains(part)), "{told:?}");
+    assert!(stage.wait(stage.jobs.get("new")).is_err(), "nothing is stored");
+    assert_eq!(stage.get("away").revision, 1);
+    stage.wait(stage.jobs.pause_changes(Some("ann"))).expect("they are paused");
+    let edits = vec![(job("new", "@daily", |_| ()), None)];
+    let problems = stage.wait(stage.jobs.check(edits)).expect("they are checked");
+    assert!(matches!(problems[..], [JobError::Paused { .. }]), "{problems:?}");
+}
+
+#[test]
 fn moments_are_rfc_3339_or_local_minutes_or_null() {
     let read = |text: &str| {
         let json = format!(r#"{{"name": "x", "starts_at": {text}}}"#);

@@ -1,6 +1,6 @@
 //! Fires: dates, switches, targets, and the overlap policies.
 
-use turnwheel_jobs::{Cause, LaunchState, Overlap, Span};
+use turnwheel_jobs::{After, Cause, LaunchState, On, Overlap, RunState, Span};
 
 use super::common::{job, set, time, Stage, HOUR, MINUTE, SECOND};
 
@@ -160,14 +160,33 @@ fn without_a_matching_node_the_launch_has_failed_with_the_reason() {
 }
 
 #[test]
-fn a_run_that_takes_too_long_for_its_deadline_is_cancelled() {
+fn a_launch_that_takes_too_long_for_its_deadline_has_failed_and_is_not_tried_again() {
     let stage = Stage::at("2026-01-01T00:00:00Z");
     let mut spec = slow("late", Overlap::Forbid);
     (spec.schedule, spec.deadline) = ("@manually".to_owned(), Some(Span::seconds(30)));
+    spec.retries = 3;
     stage.put(spec);
+    for (name, on) in [("failed", On::Failure), ("fine", On::Success)] {
+        stage.put(job(name, "", |spec| spec.after.push(After::new("late", on))));
+    }
     stage.wait(stage.jobs.run("late", "ann", false)).unwrap();
     stage.sim.advance(31 * SECOND);
-    let history = stage.history("late");
-    assert_eq!(history[0].state, LaunchState::Cancelled);
-    assert!(history[0].reason.contains("its deadline of 30s has passed"), "{}", history[0].reason);
+    let late = stage.history("late").remove(0);
+    assert_eq!((late.state, late.cancelled_by), (LaunchState::Failed, None));
+    assert_eq!((late.runs.len(), late.runs[0].state), (1, RunState::Failed));
+    for reason in [&late.reason, &late.runs[0].reason] {
+        assert!(reason.contains("its deadline of 30s has passed"), "{reason}");
+    }
+    let view = stage.get("late");
+    assert_eq!((view.status, view.counts.error), (Some(LaunchState::Failed), 1));
+    assert_eq!(stage.rows("failed"), ["00:00:30 succeeded"]);
+    assert_eq!(stage.rows("fine"), ["00:00:30 skipped"]);
+    // A cancel stays one.
+    stage.wait(stage.jobs.run("late", "ann", false)).unwrap();
+    stage.sim.advance(SECOND);
+    stage.wait(stage.jobs.cancel("late", 2, "bob")).unwrap();
+    stage.sim.run_until_idle();
+    let ended = stage.history("late").remove(1);
+    assert_eq!((ended.state, ended.runs[0].state), (LaunchState::Cancelled, RunState::Cancelled));
+    assert_eq!(ended.cancelled_by.as_deref(), Some("bob"));
 }

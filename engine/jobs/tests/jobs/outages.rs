@@ -179,8 +179,7 @@ fn a_queued_launch_does_not_begin_after_its_deadline() {
     stage.sim.advance(MINUTE);
     let history = stage.history("slow");
     let states: Vec<LaunchState> = history.iter().map(|launch| launch.state).collect();
-    let (done, ended, left) =
-        (LaunchState::Succeeded, LaunchState::Cancelled, LaunchState::Skipped);
+    let (done, ended, left) = (LaunchState::Succeeded, LaunchState::Failed, LaunchState::Skipped);
     assert_eq!(states, [done, ended, left]);
     assert!(history[2].runs.is_empty() && history[2].reason.contains("deadline of 20s passed"));
 }

@@ -347,3 +347,30 @@ fn a_run_at_work_is_shown_as_running_by_those_who_serve_later() {
     assert_eq!(shown.active[0].state, LaunchState::Running);
     assert_eq!(shown.active[0].runs[0].started_at, Some(time("2026-01-01T00:00:00Z")));
 }
+
+#[test]
+fn launches_at_work_are_known_without_their_plans_and_those_that_wait_are_none() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    for name in ["at-rest", "first", "second"] {
+        stage.put(job(name, "@manually", |spec| {
+            spec.concurrency_key = "disk".to_owned();
+            set(spec, "takes", "60s");
+        }));
+    }
+    let busy = || {
+        let busy = stage.wait(stage.jobs.busy()).expect("it is known");
+        let shown =
+            |(name, launch): (String, turnwheel_jobs::Launch)| (name, launch.runs[0].started_at);
+        busy.into_iter().map(shown).collect::<Vec<_>>()
+    };
+    assert_eq!(busy(), []);
+    for name in ["first", "second"] {
+        stage.wait(stage.jobs.run(name, "ann", false)).unwrap();
+        stage.sim.advance(SECOND);
+    }
+    assert_eq!(busy(), [("first".to_owned(), Some(time("2026-01-01T00:00:00Z")))]);
+    stage.sim.advance(MINUTE);
+    assert_eq!(busy(), [("second".to_owned(), Some(time("2026-01-01T00:01:00Z")))]);
+    stage.sim.advance(MINUTE);
+    assert_eq!(busy(), []);
+}

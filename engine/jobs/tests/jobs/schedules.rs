@@ -1,5 +1,6 @@
 //! Schedules: K-T001 to K-T024, as previews.
 
+use turnwheel_engine::Time;
 use turnwheel_jobs::{Dialect, Gap, Hash, JobSpec, Missed, Span};
 
 use super::common::{job, time, Stage, SECOND};
@@ -8,7 +9,7 @@ use super::common::{job, time, Stage, SECOND};
 fn times(spec: &JobSpec, now: &str, count: usize) -> Vec<String> {
     let stage = Stage::at(now);
     let found = stage.jobs.preview(spec, count).expect("a schedule");
-    found.iter().map(ToString::to_string).collect()
+    found.iter().map(|next| next.planned.to_string()).collect()
 }
 
 fn plain(schedule: &str) -> JobSpec {
@@ -186,7 +187,7 @@ fn tildes_spread_with_a_real_hash() {
     let mut hours = [0; 24];
     for number in 0..480 {
         let spec = job(&format!("job-{number}"), "0 0 ~ * * *", |_| ());
-        let at = stage.jobs.preview(&spec, 1).unwrap()[0].to_string();
+        let at = stage.jobs.preview(&spec, 1).unwrap()[0].planned.to_string();
         hours[at[11..13].parse::<usize>().unwrap()] += 1;
     }
     assert!(hours.iter().all(|count| (5..50).contains(count)), "{hours:?}");
@@ -268,6 +269,32 @@ fn jitter_is_stable_and_within_its_limit() {
     stage.sim.advance(2 * 3_600 * SECOND);
     let first = stage.history("j")[0].clone();
     assert_eq!((first.planned, first.decided), (time("2026-01-01T01:00:00Z"), next));
+}
+
+#[test]
+fn the_next_launches_are_told_with_their_jitter_and_with_one_that_waits_for_it() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    let spec = job("j", "@every 1m", |spec| spec.jitter = Span::seconds(50));
+    let preview = stage.jobs.preview(&spec, 5).expect("a schedule");
+    stage.put(spec.clone());
+    let next = |count| stage.wait(stage.jobs.next("j", count)).expect("it is there");
+    let told = next(5);
+    assert_eq!(told, preview, "the settings alone say the same");
+    assert!(told.iter().any(|next| next.begins > next.planned));
+    assert_eq!(stage.get("j").next, Some(told[0].begins));
+    // After its time, and before its jitter is over.
+    let waits = told.iter().find(|next| next.begins.since(next.planned) > SECOND).expect("one");
+    stage.sim.advance(waits.begins.since(stage.sim.wall().into()) - SECOND);
+    assert_eq!(next(1), [*waits]);
+    stage.sim.advance(5 * 60 * SECOND);
+    let rows = stage.history("j");
+    let rows: Vec<_> = rows.iter().map(|it| (it.planned, it.runs[0].started_at)).collect();
+    let told: Vec<_> = told.iter().map(|next| (next.planned, Some(next.begins))).collect();
+    assert_eq!(rows[..5], told);
+    // Of a job that is off those that it would have are told.
+    stage.put(JobSpec { disabled: true, ..spec });
+    let (now, off) = (Time::from(stage.sim.wall()), next(1)[0]);
+    assert!(off.planned > now && off.begins >= off.planned, "{off:?}");
 }
 
 #[test]

@@ -70,7 +70,8 @@ fn check(stage: &Stage, name: &str, begin: Time, is_steady: bool, seed: u64) {
         spec.starts_at = Some(Time(begin.0 + 1));
         let reference = Stage::at(&begin.to_string());
         let planned = reference.jobs.preview(&spec, 10_000).expect("a schedule");
-        for planned in planned.into_iter().take_while(|planned| *planned < now) {
+        let planned = planned.into_iter().map(|next| next.planned);
+        for planned in planned.take_while(|planned| *planned < now) {
             let rows = history
                 .iter()
                 .filter(|l| l.planned <= planned && planned <= l.until.unwrap_or(l.planned));
