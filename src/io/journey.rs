@@ -124,11 +124,7 @@ fn post(io: &HostIo, message: &Message) -> Result<(), Unsent> {
     let never = |problem: &str| Unsent::Never(problem.to_owned());
     let url = message.body.get("url").and_then(|url| url.as_str());
     let url = url.ok_or_else(|| never("«with» has no «url»"))?;
-    let given = message.body.get("headers").and_then(|headers| headers.as_object());
-    let given = given.into_iter().flatten();
-    let mut headers: Vec<(String, String)> = given
-        .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
-        .collect();
+    let mut headers = headers(message.body.get("headers")).map_err(Unsent::Never)?;
     headers.push(("content-type".to_owned(), "application/json".to_owned()));
     headers.push(("idempotency-key".to_owned(), message.key.clone()));
     let body = message.body.get("body").unwrap_or(&message.body).to_string();
@@ -147,6 +143,24 @@ fn post(io: &HostIo, message: &Message) -> Result<(), Unsent> {
         _ => Unsent::Again(error.message),
     })?;
     taken(answer.status)
+}
+
+/// The headers of a message. Numbers and booleans are texts there; what is null is left out.
+fn headers(given: Option<&Value>) -> Result<Vec<(String, String)>, String> {
+    let given = match given {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Object(given)) => given,
+        Some(_) => return Err("«headers» is no object of names and values".to_owned()),
+    };
+    let header = |(name, value): (&String, &Value)| match value {
+        Value::Null => None,
+        Value::String(text) => Some(Ok((name.clone(), text.clone()))),
+        Value::Number(_) | Value::Bool(_) => Some(Ok((name.clone(), value.to_string()))),
+        Value::Array(_) | Value::Object(_) => {
+            Some(Err(format!("the header «{name}» is no text, number or boolean")))
+        }
+    };
+    given.iter().filter_map(header).collect()
 }
 
 /// Whether a message was taken. One that may be taken later is sent again.
@@ -185,6 +199,20 @@ mod tests {
             );
         }
         assert_eq!(said(json!({ "url": 7 })), "the «url» of its «with» is no text");
+    }
+
+    #[test]
+    fn headers_are_texts_or_a_problem() {
+        let said = |given: Value| headers(Some(&given));
+        let own = |text: &str| vec![("x".to_owned(), text.to_owned())];
+        for (given, text) in [(json!("a"), "a"), (json!(7), "7"), (json!(true), "true")] {
+            assert_eq!(said(json!({ "x": given })), Ok(own(text)));
+        }
+        assert_eq!((headers(None), said(json!(null))), (Ok(vec![]), Ok(vec![])));
+        assert_eq!(said(json!({ "x": null })), Ok(vec![]));
+        let problem = said(json!({ "x": ["a"] })).expect_err("a list");
+        assert_eq!(problem, "the header «x» is no text, number or boolean");
+        assert!(said(json!("x: a")).is_err());
     }
 
     #[test]
