@@ -37,7 +37,7 @@ pub(in crate::http) async fn health(State(api): State<Api>) -> Response {
         is_healthy,
         is_taking_work,
         committed_at: probe.committed_at.map(show::time),
-        commit_ms: is_healthy.then(|| show::ms(probe.took)),
+        commit_ms: probe.committed_at.filter(|_| is_healthy).map(|_| show::ms(probe.took)),
         problem: probe.problem,
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
