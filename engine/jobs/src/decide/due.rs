@@ -47,12 +47,15 @@ impl Turn<'_> {
             self.record.decided = self.now;
             return None;
         }
+        // Launches keep their order: one whose jitter ends before that of the one before it begins with that.
+        let mut before = self.due(self.record.decided);
         for _ in 0..SLICE {
             let next = self.next(self.record.decided)?;
             if self.due(next) > self.now {
                 return Some(self.due(next));
             }
-            let is_missed = self.now.since(self.due(next)) > LATE_MAX
+            before = before.max(self.due(next)).min(self.now);
+            let is_missed = self.now.since(before) > LATE_MAX
                 || (self.is_unserved(next)
                     && self.next(next).is_some_and(|at| self.is_unserved(at)));
             if is_missed {

@@ -298,6 +298,23 @@ fn the_next_launches_are_told_with_their_jitter_and_with_one_that_waits_for_it()
 }
 
 #[test]
+fn no_launch_is_missed_because_it_waits_behind_the_jitter_of_another_one() {
+    let stage = Stage::at("2026-01-01T00:00:00Z");
+    let long = |spec: &mut JobSpec| {
+        (spec.jitter, spec.missed) = (Span::seconds(300), Missed::None);
+    };
+    stage.put(job("j", "@every 20s", long));
+    stage.sim.advance(1_800 * SECOND);
+    let rows = stage.history("j");
+    let mut planned: Vec<Time> = rows.iter().map(|launch| launch.planned).collect();
+    planned.sort_unstable();
+    assert!(planned.len() > 70, "{} launches", planned.len());
+    let gaps = planned.windows(2).filter(|two| two[1].since(two[0]) != 20 * SECOND).count();
+    let left_out = rows.iter().filter(|launch| launch.runs.is_empty()).count();
+    assert_eq!((gaps, left_out), (0, 0));
+}
+
+#[test]
 fn odd_patterns_have_the_times_that_their_text_says() {
     let now = "2026-02-27T23:59:59Z";
     check("59 59 23 31 * *", now, &["2026-03-31T23:59:59Z", "2026-05-31T23:59:59Z"]);
