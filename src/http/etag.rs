@@ -74,6 +74,11 @@ impl Precondition {
         }
     }
 
+    /// Whether the request has a condition at all.
+    pub(super) fn is_set(&self) -> bool {
+        self.is_new || self.has_tags()
+    }
+
     /// Whether the request is for certain states, or for one that is there.
     pub(super) fn has_tags(&self) -> bool {
         self.matches.is_some()

@@ -276,7 +276,7 @@ impl<'a> Check<'a> {
         for text in texts {
             if let Err(problem) = Expression::compile(&text) {
                 let message = format!("the expression «{text}» of «{}»: {problem}", element.id);
-                self.wrong(number, message, None);
+                self.wrong(number, message, text.contains("${").then(|| WHOLE.to_owned()));
             }
         }
         match element.extensions.wait.as_deref().map(duration) {
@@ -293,6 +293,13 @@ impl<'a> Check<'a> {
     fn channel(&mut self, number: usize, element: &Element) {
         let Some((channels, name)) = self.channels.zip(element.channel()) else { return };
         let id = &element.id;
+        // Stored definitions are read as they are: whoever stored one before has such a text sent.
+        let mut mixed = Vec::new();
+        element.extensions.send.iter().for_each(|send| mixtures(&send.with, &mut mixed));
+        for text in mixed {
+            let message = format!("«{id}» would send «{text}» as it stands, with its «${{»");
+            self.wrong(number, message, Some(WHOLE.to_owned()));
+        }
         let names = channels.names();
         if names.contains(&name) {
             let content = element.extensions.send.as_ref().map(|send| &send.with);
@@ -354,6 +361,21 @@ fn is_free(line: &Element) -> bool {
         let texts = [&rule.event, &rule.contains, &rule.equals, &rule.condition];
         texts.iter().all(|text| text.is_none())
     })
+}
+
+/// What is said where an expression is a part of a text.
+const WHOLE: &str = r#"an expression is a whole text: "${ \"Hello \\(.user.name)\" }""#;
+
+/// The texts of a value in which an expression begins that is not the whole text.
+fn mixtures<'a>(value: &'a Value, into: &mut Vec<&'a str>) {
+    match value {
+        Value::String(text) if as_expression(text).is_none() && text.contains("${") => {
+            into.push(text);
+        }
+        Value::Array(items) => items.iter().for_each(|item| mixtures(item, into)),
+        Value::Object(fields) => fields.values().for_each(|field| mixtures(field, into)),
+        _ => {}
+    }
 }
 
 /// The texts of a value that are expressions.

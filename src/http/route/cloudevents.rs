@@ -157,6 +157,16 @@ fn wrong(detail: impl Into<String>) -> Problem {
 pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<Vec<CloudEvent>, Problem> {
     let event =
         |value: Value| CloudEvent::from_value(value).map_err(|error| wrong(error.to_string()));
+    let nth = |(number, value): (usize, Value)| {
+        let id = value.get("id").and_then(Value::as_str).map(|id| format!(" («{id}»)"));
+        CloudEvent::from_value(value).map_err(|error| {
+            wrong(format!(
+                "event {}{}, and none was taken: {error}",
+                number + 1,
+                id.unwrap_or_default()
+            ))
+        })
+    };
     match content_type(headers).as_str() {
         "application/cloudevents+json" => Ok(vec![event(parse(body)?)?]),
         "application/cloudevents-batch+json" => {
@@ -164,7 +174,7 @@ pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<Vec<CloudEvent>, 
             if values.len() > EVENTS_AT_ONCE {
                 return Err(wrong(format!("a batch has at most {EVENTS_AT_ONCE} events")));
             }
-            values.into_iter().map(event).collect()
+            values.into_iter().enumerate().map(nth).collect()
         }
         _ if headers.contains_key("ce-specversion") => Ok(vec![event(binary(headers, body)?)?]),
         kind => Err(Problem::new(

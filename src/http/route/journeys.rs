@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use axum::extract::State;
 use axum::http::HeaderMap;
+use axum::response::Response;
 use axum::Json as Answer;
 use serde::Deserialize;
 use serde_json::{json, Map, Value};
@@ -23,6 +24,7 @@ use crate::http::access::Principal;
 use crate::http::body::{Json, NameAt, Part, Query, Raw, Who};
 use crate::http::code::Code;
 use crate::http::cursor::List;
+use crate::http::etag::{tagged, Precondition};
 use crate::http::page::PageQuery;
 use crate::http::problem::Problem;
 use crate::http::state::Api;
@@ -144,8 +146,13 @@ pub(in crate::http) async fn elements(
 pub(in crate::http) async fn user(
     State(api): State<Api>,
     Part([platform, user]): Part<2>,
-) -> Result<Answer<UserView>, Problem> {
-    Ok(Answer(journeys(&api)?.user(&platform, &user).await??))
+) -> Result<Response, Problem> {
+    Ok(shown(&journeys(&api)?.user(&platform, &user).await??))
+}
+
+/// A user, with the revision of the attributes as tag.
+fn shown(user: &UserView) -> Response {
+    tagged(&user.revision.to_string(), user)
 }
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -164,6 +171,7 @@ pub(in crate::http) struct SetQuery {
         ("platform" = String, Path, description = "The platform"),
         ("user" = String, Path, description = "The user"),
         SetQuery,
+        ("If-Match" = Option<String>, Header, description = "The ETag of the attributes that are edited"),
     ),
     responses((status = 200, description = "The user", body = UserInfo)),
 )]
@@ -172,11 +180,26 @@ pub(in crate::http) async fn set(
     Who(who): Who,
     Part([platform, user]): Part<2>,
     Query(query): Query<SetQuery>,
+    wanted: Precondition,
     Json(attributes): Json<Map<String, Value>>,
-) -> Result<Answer<UserView>, Problem> {
-    let set = journeys(&api)?.set_user(&platform, &user, attributes, query.revision).await?;
-    note(&who, "user", &format!("{platform}/{user}"), &set);
-    Ok(Answer(set?))
+) -> Result<Response, Problem> {
+    let (journeys, name) = (journeys(&api)?, format!("{platform}/{user}"));
+    let mut revision = query.revision;
+    if wanted.is_set() {
+        let now = journeys.user(&platform, &user).await??.revision;
+        let tag = (now > 0).then(|| now.to_string());
+        wanted.check(&format!("the attributes of «{name}»"), tag.as_deref())?;
+        revision = Some(now);
+    }
+    let set = journeys.set_user(&platform, &user, attributes, revision).await?;
+    note(&who, "user", &name, &set);
+    match set {
+        // Between the look and the write.
+        Err(error @ JourneyError::Changed { .. }) if wanted.is_set() => {
+            Err(Problem::new(Code::PreconditionFailed, error.to_string()))
+        }
+        set => Ok(shown(&set?)),
+    }
 }
 
 /// Forgets a user: attributes, passes, messages and history
@@ -278,7 +301,8 @@ pub(in crate::http) async fn events(
     api.takes_work()?;
     let journeys = journeys(&api)?;
     let events = cloudevents::read(&headers, &body)?;
-    let events = events.into_iter().map(|event| of(&platform, event));
+    let events = events.into_iter().enumerate();
+    let events = events.map(|(number, event)| of(&platform, number + 1, event));
     let events = events.collect::<Result<Vec<Event>, Problem>>()?;
     check_batch(&events)?;
     // All are under way at once: they share commits, and those of one user keep their order.
@@ -375,9 +399,12 @@ fn check_batch(events: &[Event]) -> Result<(), Problem> {
     Ok(())
 }
 
-fn of(platform: &str, event: CloudEvent) -> Result<Event, Problem> {
+fn of(platform: &str, number: usize, event: CloudEvent) -> Result<Event, Problem> {
     let Some(user) = &event.subject else {
-        let detail = "an event of a user has the user as its «subject»";
+        let id = &event.id;
+        let detail = format!(
+            "event {number} («{id}»), and none was taken: an event of a user has the user as its «subject»"
+        );
         return Err(Problem::new(Code::EventInvalid, detail));
     };
     let data = event.data.clone().unwrap_or_default();

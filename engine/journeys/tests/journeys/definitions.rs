@@ -235,6 +235,30 @@ fn content_that_a_channel_could_never_send_is_refused_with_its_place() {
 }
 
 #[test]
+fn an_expression_inside_of_a_text_is_refused_when_it_is_added_and_read_when_it_is_stored() {
+    let text = |told: &str| {
+        format!(
+            "journey: j\nplatform: p\nelements:\n  a: {{ start: {{ on: go }}, then: b }}\n  \
+             b: {{ send: {{ channel: picky, with: {{ to: ann, all: [ {{ told: '{told}' }} ] }} }}, then: end }}\n"
+        )
+    };
+    let channels = Channels::new().with("picky", Picky);
+    let whole = r#"an expression is a whole text: "${ \"Hello \\(.user.name)\" }""#;
+    for mixed in
+        ["Hello ${ .user.name }!", "${ .user.name } hello", "${ .user.name", "${ .a } ${ .b }"]
+    {
+        let said =
+            channels.definition(&text(mixed), "j.yaml").expect_err("it is mixed").to_string();
+        assert!(said.contains("j.yaml:5:3: ") && said.contains(whole), "{said}");
+    }
+    for fine in [r#"${ "Hello \(.user.name)" }"#, r#"${ "a ${ b" }"#, "5 $", "{ }"] {
+        channels.definition(&text(fine), "j.yaml").unwrap_or_else(|said| panic!("{fine}: {said}"));
+    }
+    // What an earlier version took is read as it is.
+    Definition::read(&text("Hello ${ .user.name }!"), "j.yaml").expect("it is sent as it stands");
+}
+
+#[test]
 fn wrong_settings_are_told_each_with_place_and_suggestion() {
     let text = "journey: j
 platform: p
