@@ -90,7 +90,8 @@ fn failed(error: impl ToString) -> BenchError {
 /// Does nothing, and notes how late it was called.
 #[derive(Clone, Debug, Default)]
 struct Nothing {
-    late_us: Arc<Mutex<Vec<u64>>>,
+    /// Microseconds of each call, at most an hour: small beside the memory that is measured.
+    late_us: Arc<Mutex<Vec<u32>>>,
     /// Microseconds of the wall clock at the last call.
     last: Arc<AtomicU64>,
 }
@@ -102,7 +103,8 @@ impl Executor for Nothing {
 
     fn execute(&self, work: &Work, _: &Call<'_>) -> Verdict {
         let now = Time::from(SystemTime::now());
-        self.late_us.lock().push(now.0.saturating_sub(work.planned.0));
+        let late_us = now.0.saturating_sub(work.planned.0);
+        self.late_us.lock().push(u32::try_from(late_us).unwrap_or(u32::MAX));
         self.last.fetch_max(now.0, Ordering::Relaxed);
         Verdict::Done(Done::success("done"))
     }
@@ -115,15 +117,15 @@ impl Nothing {
 
     /// A percentile of the lateness so far in milliseconds; 1 is the latest.
     fn late_ms(&self, percentile: f64) -> f64 {
-        let mut all = self.late_us.lock().clone();
+        let mut all = self.late_us.lock();
         percentile_of(&mut all, percentile) / 1e3
     }
 }
 
-fn percentile_of(all: &mut [u64], percentile: f64) -> f64 {
+fn percentile_of<N: Copy + Into<u64> + Ord>(all: &mut [N], percentile: f64) -> f64 {
     all.sort_unstable();
     let place = ((all.len() as f64 * percentile).ceil() as usize).clamp(1, all.len().max(1));
-    all.get(place - 1).map_or(0.0, |us| *us as f64)
+    all.get(place - 1).map_or(0.0, |us| Into::<u64>::into(*us) as f64)
 }
 
 /// A server of jobs in this process.
@@ -246,6 +248,7 @@ fn steady(options: &Options, file: &Path) -> Result<Figures, BenchError> {
         std::thread::sleep(Duration::from_millis(10));
     }
     let elapsed = begin.elapsed().as_secs_f64();
+    let (spent, memory) = (cpu() - spent, memory_mib("VmRSS"));
     let nothing = &server.nothing;
     let figures = vec![
         ("jobs", jobs as f64),
@@ -255,8 +258,8 @@ fn steady(options: &Options, file: &Path) -> Result<Figures, BenchError> {
         ("late_p99_ms", nothing.late_ms(0.99)),
         ("late_max_ms", nothing.late_ms(1.0)),
         ("get_p99_ms", percentile_of(&mut answers, 0.99) / 1e3),
-        ("cpu_percent", (cpu() - spent) / elapsed * 100.0),
-        ("memory_mib", memory_mib("VmRSS")),
+        ("cpu_percent", spent / elapsed * 100.0),
+        ("memory_mib", memory),
     ];
     server.end()?;
     Ok(figures)
