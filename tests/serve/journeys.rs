@@ -92,6 +92,33 @@ fn batch_is_known_again_as_a_whole_or_refused() {
     }
 }
 
+fn attributes_are_edited_from_what_was_read(server: &Serve, user: &str) {
+    let put =
+        |headers: &[(&str, &str)]| server.send("PUT", user, headers, Some(r#"{"name": "Bo"}"#));
+    put(&[("If-Match", "\"99\"")]).is_problem(412, "precondition-failed");
+    put(&[("If-None-Match", "*")]).is_problem(412, "precondition-failed");
+    assert_eq!(put(&[("If-Match", "\"1\"")]).ok()["revision"], 2);
+    let ann = server.send("PUT", user, &[("If-Match", "*")], Some(r#"{"name": "Ann"}"#)).ok();
+    assert_eq!((&ann["revision"], &ann["attributes"]["name"]), (&json!(3), &json!("Ann")));
+    let of_nobody = "/api/v1/users/shop/of-nobody";
+    server
+        .send("PUT", of_nobody, &[("If-Match", "*")], Some("{}"))
+        .is_problem(412, "precondition-failed");
+}
+
+fn wrong_event_of_a_batch_is_named(server: &Serve) {
+    let mut third = event("3", "order.paid", "ann b", Value::Null);
+    for field in ["type", "subject"] {
+        let kept = third.as_object_mut().expect("an object").remove(field);
+        let batch = json!([event("2", "order.paid", "ann b", Value::Null), third]).to_string();
+        let refused = server.send("POST", EVENTS, &[("content-type", BATCH)], Some(&batch));
+        refused.is_problem(400, "event-invalid");
+        let said = "event 2 («3»), and none was taken";
+        assert!(refused.text.contains(said), "{}", refused.text);
+        third[field] = kept.expect("it was there");
+    }
+}
+
 #[test]
 fn users_walk_through_a_journey_over_http_and_survive_a_kill() {
     let place = Place::new();
@@ -105,27 +132,8 @@ fn users_walk_through_a_journey_over_http_and_survive_a_kill() {
     server
         .send("PUT", &format!("{user}?revision=7"), &[], Some("{}"))
         .is_problem(409, "user-changed");
-    let put =
-        |headers: &[(&str, &str)]| server.send("PUT", user, headers, Some(r#"{"name": "Bo"}"#));
-    put(&[("If-Match", "\"99\"")]).is_problem(412, "precondition-failed");
-    put(&[("If-None-Match", "*")]).is_problem(412, "precondition-failed");
-    assert_eq!(put(&[("If-Match", "\"1\"")]).ok()["revision"], 2);
-    let ann = server.send("PUT", user, &[("If-Match", "*")], Some(r#"{"name": "Ann"}"#)).ok();
-    assert_eq!((&ann["revision"], &ann["attributes"]["name"]), (&json!(3), &json!("Ann")));
-    let of_nobody = "/api/v1/users/shop/of-nobody";
-    server
-        .send("PUT", of_nobody, &[("If-Match", "*")], Some("{}"))
-        .is_problem(412, "precondition-failed");
-    let mut third = event("3", "order.paid", "ann b", Value::Null);
-    for field in ["type", "subject"] {
-        let kept = third.as_object_mut().expect("an object").remove(field);
-        let batch = json!([event("2", "order.paid", "ann b", Value::Null), third]).to_string();
-        let refused = server.send("POST", EVENTS, &[("content-type", BATCH)], Some(&batch));
-        refused.is_problem(400, "event-invalid");
-        let said = "event 2 («3»), and none was taken";
-        assert!(refused.text.contains(said), "{}", refused.text);
-        third[field] = kept.expect("it was there");
-    }
+    attributes_are_edited_from_what_was_read(&server, user);
+    wrong_event_of_a_batch_is_named(&server);
     let first = event("1", "customer.created", "ann b", Value::Null);
     let taken = publish(&server, ONE, &first);
     let path = json!(["signed-up", "signed-up.1", "hello", "hello.1", "order"]);
