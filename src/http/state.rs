@@ -131,7 +131,7 @@ impl Api {
     }
 }
 
-/// What is answered to new work while the server stops.
+/// The answer to new work while the server stops.
 pub(super) fn stopping() -> Problem {
     let detail = "the server is stopping and takes nothing new: ask again soon";
     Problem::new(Code::StopUnderWay, detail).again_after(5)

@@ -127,7 +127,7 @@ fn the_role_read_gets_no_path_of_a_webhook() {
     assert_eq!(read["spec"]["notify"][0]["webhook"], "http://127.0.0.1:1/••••");
     let whole = with("GET", "/api/v1/jobs/told", "s3cret", None).ok();
     assert_eq!(whole["spec"]["notify"][0]["webhook"], hook, "who may write it sees it");
-    // What was read masked is no address.
+    // A masked address that was read is none.
     let copied = read["spec"].take().to_string();
     let put = with("PUT", "/api/v1/jobs/told", "s3cret", Some(&copied));
     assert!(put.status == 400 && put.text.contains("stands for a credential"), "{}", put.text);

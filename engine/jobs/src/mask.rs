@@ -85,7 +85,7 @@ pub(crate) fn error(text: &str) -> String {
     while let Some(begin) = rest.find("://") {
         let (before, after) = rest.split_at(begin + 3);
         let address = &after[..after.find(is_behind).unwrap_or(after.len())];
-        // What follows an address in a sentence.
+        // Signs of a sentence may follow an address.
         let address = address.trim_end_matches([':', ',', '.', ')']);
         told.extend([before, &host_only(address)]);
         rest = &after[address.len()..];

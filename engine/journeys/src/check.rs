@@ -363,7 +363,7 @@ fn is_free(line: &Element) -> bool {
     })
 }
 
-/// What is said where an expression is a part of a text.
+/// The suggestion where an expression is a part of a text.
 const WHOLE: &str = r#"an expression is a whole text: "${ \"Hello \\(.user.name)\" }""#;
 
 /// The texts of a value in which an expression begins that is not the whole text.

@@ -47,7 +47,7 @@ pub(crate) enum At {
     Field(&'static str),
 }
 
-/// Where the parts of a definition are in its text.
+/// Places of the parts of a definition in its text.
 #[derive(Debug)]
 pub(crate) struct Places {
     pub(crate) elements: Vec<Vec<String>>,

@@ -1,4 +1,4 @@
-//! What callers ask of a user: it is handed to the desk of the user, and answered once it is durable.
+//! Requests of callers about a user: they are handed to the user's desk, and answered once they are durable.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use crate::notify::Event;
 use crate::record::End;
 use crate::spec::{NoNode, Unknown};
 
-/// What ends a launch that takes too long, in the place of an author while its runs end.
+/// The author of the end of a launch that takes too long, while its runs end.
 const DEADLINE: &str = "the deadline";
 
 /// End of a run, as its plan says.

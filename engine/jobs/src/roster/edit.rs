@@ -23,7 +23,7 @@ pub(crate) struct Edit {
     pub(crate) by: String,
 }
 
-/// What an edit does to a job.
+/// The effect of an edit on a job.
 #[derive(Debug)]
 enum Change {
     Nothing,

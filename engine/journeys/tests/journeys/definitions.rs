@@ -254,7 +254,7 @@ fn an_expression_inside_of_a_text_is_refused_when_it_is_added_and_read_when_it_i
     for fine in [r#"${ "Hello \(.user.name)" }"#, r#"${ "a ${ b" }"#, "5 $", "{ }"] {
         channels.definition(&text(fine), "j.yaml").unwrap_or_else(|said| panic!("{fine}: {said}"));
     }
-    // What an earlier version took is read as it is.
+    // Stored definitions of an earlier version are read as they are.
     Definition::read(&text("Hello ${ .user.name }!"), "j.yaml").expect("it is sent as it stands");
 }
 

@@ -71,7 +71,7 @@ fn condition_of_a_wait_that_fails_is_recorded_once_and_told_each_time() {
              w: {{ wait: {{ on: answer, if: '{condition}' }}, then: end }}\n"
         )
     };
-    // What it says differs with each event.
+    // Its text differs with each event.
     stage.put(&text("", ".event.data.n | tonumber > 1"));
     stage.happen("u", "go", Value::Null);
     let first = stage.happen("u", "answer", json!({ "n": "x0" }));
@@ -88,7 +88,7 @@ fn condition_of_a_wait_that_fails_is_recorded_once_and_told_each_time() {
     assert_eq!(writes(&stage, "u"), before, "a condition that fails at each event writes once");
     let pass = stage.user("u").passes.remove(0);
     assert_eq!((pass.moves.len(), &pass.moves[1].problem), (2, &Some(problem)));
-    // One that does not hold is no failure.
+    // A condition that does not hold is no failure.
     let taken = stage.happen("u", "answer", json!({ "n": "1" }));
     assert_eq!((taken.moved.len(), taken.problem), (0, None));
     // The condition of another version has not been told.
