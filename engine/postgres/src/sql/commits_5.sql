@@ -58,7 +58,7 @@ BEGIN
 
     -- Orders of entries: 1 key, 2 take, 3 release, 4 follow, 5 unfollow. Keys alone are taken
     -- together: of two entries with the same one the first has it.
-    IF 1 = ALL (o_kind) THEN
+    IF cardinality(o_kind) > 0 AND 1 = ALL (o_kind) THEN
         WITH taken AS (
             INSERT INTO tw.keys (digest, plan, key)
                 SELECT u.digest, a_plan[u.append], u.text
